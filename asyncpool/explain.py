@@ -1,0 +1,199 @@
+"""How an ending becomes the exception that the caller gets, with its story in one line."""
+
+from __future__ import annotations
+
+import re
+
+from . import raised
+from .dispatch.decisions import Crash, Ending, Failure, NoWorkers, Overrun
+from .dispatch.records import Death, JobRecord
+from .errors import (
+    AsyncPoolError,
+    JobExited,
+    JobTimeout,
+    SerializationError,
+    WorkerCrashed,
+    WorkerStartError,
+)
+from .jobs import Attempt
+from .processes.forensics import signal_name
+
+
+def explain(
+    job: JobRecord, name: str, attempts: tuple[Attempt, ...], ending: Ending
+) -> BaseException:
+    """Return the exception for a job that ended in any way but by a value."""
+    if isinstance(ending, Failure):
+        return failure(job, name, attempts, raised.decode(_bytes(ending.error)))
+    if isinstance(ending, Crash):
+        return _crashed(job, name, attempts, ending)
+    if isinstance(ending, Overrun):
+        return _timed_out(job, name, attempts, ending)
+    if isinstance(ending, NoWorkers):
+        return no_workers(ending)
+    raise AsyncPoolError(f"job {job.id} ended in an unknown way: {ending!r}")
+
+
+def _bytes(data: object) -> bytes | bytearray:
+    assert isinstance(data, (bytes, bytearray))
+    return data
+
+
+# The function raised, or something did not cross
+
+
+def failure(
+    job: JobRecord, name: str, attempts: tuple[Attempt, ...], what: raised.Raised
+) -> BaseException:
+    """Return the exception that the function raised, or why it cannot be had."""
+    kind, type_name, message, traceback, pickled = what
+    said = f"{type_name}: {message}" if message else type_name
+    error: BaseException
+    if kind == raised.OWN and pickled is not None:
+        try:
+            error = raised.load(pickled)
+        except BaseException as failed:
+            error = _serialization(
+                f"job {job.id} ({name}) raised an exception that cannot be rebuilt here "
+                f"({type(failed).__name__}: {failed}); it was {said}",
+                job,
+                name,
+                attempts,
+            )
+            error.__cause__ = failed.with_traceback(None)  # whose frames would make a cycle
+    elif kind == raised.EXITED:
+        error = JobExited(
+            f"job {job.id} ({name}) raised {said}, which is not an Exception",
+            job_id=job.id,
+            fn_name=name,
+            attempts=attempts,
+        )
+    else:
+        text = {
+            raised.EXCEPTION: f"raised an exception that does not pickle: {said}",
+            raised.RESULT: f"returned a {type_name} that does not pickle: {message}",
+            raised.ARGUMENT: f"has arguments that cannot be rebuilt in the worker: {said}",
+            raised.FUNCTION: f"cannot be loaded in the worker: {said}",
+        }[kind]
+        error = _serialization(f"job {job.id} ({name}) {text}", job, name, attempts)
+    return with_traceback(_fit_for_a_future(error), traceback)
+
+
+def _serialization(
+    text: str, job: JobRecord, name: str, attempts: tuple[Attempt, ...]
+) -> SerializationError:
+    return SerializationError(text, job_id=job.id, fn_name=name, attempts=attempts)
+
+
+def _fit_for_a_future(error: BaseException) -> BaseException:
+    """A future refuses StopIteration, which would end the generator that awaits it."""
+    if isinstance(error, StopIteration):
+        wrapped = RuntimeError("the job raised StopIteration")
+        wrapped.__cause__ = error
+        return wrapped
+    return error
+
+
+def with_traceback(error: BaseException, traceback: str) -> BaseException:
+    """Add the worker's traceback, as a note: cause and context stay the function's own."""
+    try:
+        error.add_note(f"\nTraceback in the worker:\n\n{traceback.rstrip()}")
+    except Exception:  # its __notes__ are no list
+        pass
+    return error
+
+
+def unpickling_failed(
+    job: JobRecord, name: str, attempts: tuple[Attempt, ...], failed: BaseException
+) -> SerializationError:
+    """Return the error for a result that cannot be rebuilt in this process."""
+    error = _serialization(
+        f"job {job.id} ({name}) returned a value that cannot be rebuilt here: "
+        f"{type(failed).__name__}: {failed}",
+        job,
+        name,
+        attempts,
+    )
+    error.__cause__ = failed.with_traceback(None)  # whose frames would make a cycle
+    return error
+
+
+# The worker died or was killed
+
+
+def _crashed(
+    job: JobRecord, name: str, attempts: tuple[Attempt, ...], crash: Crash
+) -> WorkerCrashed:
+    death = crash.death
+    text = f"job {job.id} ({name}) {_times(job.crashes)}: worker {crash.pid} {cause_of(death)}"
+    text += f" {crash.ran_for:.3g} s into attempt {len(attempts)}"
+    if where := innermost_frame(death.stack):
+        text += f", in {where}"
+    if death.stderr:
+        text += f"; its last words: {death.stderr.splitlines()[-1][:200]}"
+    return WorkerCrashed(
+        text,
+        job_id=job.id,
+        fn_name=name,
+        attempts=attempts,
+        pid=crash.pid,
+        exit_code=death.exit_code,
+        signal=death.signal,
+        stack=death.stack,
+        oom=death.oom,
+        stderr=death.stderr,
+    )
+
+
+def _times(crashes: int) -> str:
+    if crashes == 1:
+        return "is given up after its worker died"
+    return f"is given up after {crashes} workers died under it, most recently"
+
+
+def cause_of(death: Death) -> str:
+    """Say in a few words how a worker ended."""
+    if death.signal is not None:
+        text = f"was killed by {signal_name(death.signal)}"
+        if death.oom:
+            text += " of the kernel's out-of-memory killer"
+        return text
+    if death.exit_code is not None:
+        return f"exited with code {death.exit_code}"
+    if death.why:
+        return f"did not come to life: {death.why}"
+    return "died with exit status unknown (other code in this program reaped it)"
+
+
+def innermost_frame(stack: str | None) -> str | None:
+    """Return file, line and function of the innermost frame of a faulthandler dump."""
+    found = re.search(r'File "(.*?)", line (\d+) in (.*)', stack or "")
+    return f"{found[3]} ({found[1]}:{found[2]})" if found else None
+
+
+def _timed_out(
+    job: JobRecord, name: str, attempts: tuple[Attempt, ...], overrun: Overrun
+) -> JobTimeout:
+    stack = overrun.death.stack if overrun.death is not None else None
+    if overrun.timeout is not None:
+        limit: float = overrun.timeout
+        text = f"job {job.id} ({name}) ran longer than its timeout of {limit:g} s and was stopped"
+    else:
+        limit = job.deadline - job.submitted_at
+        waited = "was stopped" if attempts else "never ran"
+        text = f"job {job.id} ({name}) missed its deadline of {limit:g} s and {waited}"
+    if where := innermost_frame(stack):
+        text += f", in {where}"
+    return JobTimeout(
+        text, job_id=job.id, fn_name=name, attempts=attempts, timeout=limit, stack=stack
+    )
+
+
+def no_workers(ending: NoWorkers) -> WorkerStartError:
+    """Return the error for jobs that wait when no worker can be started."""
+    death = ending.death
+    text = f"no worker could be started, {ending.tries} tries failed; the last one "
+    text += cause_of(death)
+    if death.stderr:
+        text += f", and said:\n{death.stderr}"
+    return WorkerStartError(text, stderr=death.stderr or death.why)

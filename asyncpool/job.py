@@ -1,0 +1,125 @@
+"""The handle of a job: a Future that knows what it stands for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from .hub import Feed
+from .jobs import Attempt, JobState, Progress
+
+if TYPE_CHECKING:
+    from .dispatch.records import JobRecord
+    from .pool import Pool
+
+R = TypeVar("R")
+
+UPDATES_KEPT = 1_000
+"""How many unread progress reports a reader of `updates()` may have."""
+
+
+class Job(asyncio.Future[R]):
+    """A submitted job; await it for the function's value.
+
+    It is an `asyncio.Future`, so `gather`, `wait`, `wait_for`, `shield` and `TaskGroup` work as
+    usual. Cancelling it, or the task that awaits it, takes the job out of the queue or kills the
+    worker that runs it.
+    """
+
+    def __init__(self, pool: Pool, record: JobRecord, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop=loop)
+        self._pool = pool
+        self._record = record
+        self._progress: Progress | None = None
+        self._feeds: list[Feed[Progress]] | None = None
+        self._started: asyncio.Future[None] | None = None
+
+    @property
+    def id(self) -> str:
+        """The job's id: given by `options(id=...)`, or made up and unique."""
+        return self._record.id
+
+    @property
+    def fn_name(self) -> str:
+        """The function's name, for people."""
+        return self._pool._name_of(self._record)
+
+    @property
+    def state(self) -> JobState:
+        """Where the job is in its life."""
+        return self._record.state
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """All runs of the job so far, one for each ACK of a worker."""
+        return self._pool._attempts_of(self._record)
+
+    @property
+    def progress(self) -> Progress | None:
+        """The last thing the job said with `current_job().progress(...)`."""
+        return self._progress
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Cancel the job; its worker, if it is running, is killed. False: it has ended."""
+        if not super().cancel(msg):
+            return False
+        self._pool._cancelled(self._record)
+        return True
+
+    async def accepted(self) -> None:
+        """Wait until the pool has taken the job for good: without a journal, no time at all."""
+
+    async def started(self) -> None:
+        """Wait until a worker has begun the job for the first time.
+
+        Raises the job's own error, or CancelledError, if it ends without having begun.
+        """
+        if self._record.attempts:
+            return
+        if not self.done():
+            if self._started is None:
+                self._started = self.get_loop().create_future()
+            ends: set[asyncio.Future[Any]] = {self._started, self}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if not self._record.attempts:
+            await asyncio.shield(self)
+
+    async def updates(self) -> AsyncIterator[Progress]:
+        """Iterate over the job's progress reports from now on, until it ends."""
+        if self.done():
+            return
+        feed: Feed[Progress] = Feed(UPDATES_KEPT)
+        if self._feeds is None:
+            self._feeds = []
+            self.add_done_callback(_end_updates)
+        self._feeds.append(feed)
+        try:
+            async for progress in feed:
+                yield progress
+        finally:
+            self._feeds.remove(feed)
+
+    def __repr__(self) -> str:
+        pid = f" pid={self._record.worker.pid}" if self._record.worker is not None else ""
+        return f"<Job {self.id} {self.fn_name} {self.state.name}{pid}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Job cannot be sent to a worker: await it and send its result")
+
+    # For the pool
+
+    def _begin(self) -> None:
+        if self._started is not None and not self._started.done():
+            self._started.set_result(None)
+
+    def _report(self, progress: Progress) -> None:
+        self._progress = progress
+        for feed in self._feeds or ():
+            feed.push(progress)
+
+
+def _end_updates(job: asyncio.Future[Any]) -> None:
+    assert isinstance(job, Job)
+    for feed in job._feeds or ():
+        feed.close()
