@@ -12,12 +12,17 @@ from collections import ChainMap
 from collections.abc import Callable
 from types import CodeType
 from typing import Any, NoReturn, cast
+from weakref import WeakSet
 
 import cloudpickle  # type: ignore[import-untyped]
 
 PROTOCOL = 5
 
 _CACHED: Any = type(functools.lru_cache(lambda: None))
+
+# Each class has one home, the process whose code made it. Elsewhere it is a copy.
+_at_home: WeakSet[type] = WeakSet()
+_copies: WeakSet[type] = WeakSet()
 
 
 def dumps(value: object) -> bytes:
@@ -47,8 +52,32 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle is not
         # An lru_cache pickles as a reference to its name, which a worker's __main__ lacks.
         if type(value) is _CACHED and value.__module__ == "__main__":
             return _cached, (value.__wrapped__, value.cache_parameters())
-        return super().reducer_override(value)
+        reduced = super().reducer_override(value)
+        if issubclass(type(value), type) and isinstance(reduced, tuple) and len(reduced) == 6:
+            if value not in _copies:
+                _at_home.add(value)
+            return (reduced[0], _with_slots(value, reduced[1]), *reduced[2:5], _fill)
+        return reduced
 
 
 def _cached(function: Callable[..., Any], parameters: dict[str, Any]) -> Callable[..., Any]:
     return cast("Callable[..., Any]", functools.lru_cache(**parameters)(function))
+
+
+def _with_slots(cls: type, made_of: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Let the copy have slots as well, or its instances would not fit the original's."""
+    slots = cls.__dict__.get("__slots__")
+    if not slots or not isinstance(made_of[3], dict):
+        return made_of
+    namespace = {**made_of[3], "__slots__": slots}
+    return (*made_of[:3], namespace, *made_of[4:])
+
+
+def _fill(cls: type, state: Any) -> type:
+    """Give a class that has just been found or made what it holds in the sender's process."""
+    # What comes home brings copies of its own methods, with globals of their own: cloudpickle
+    # would put them in place of the originals.
+    if cls not in _at_home:
+        _copies.add(cls)
+        cloudpickle.cloudpickle._class_setstate(cls, state)
+    return cls

@@ -155,7 +155,7 @@ class Crew:
     async def _bring_up(self, process: WorkerProcess) -> None:
         try:
             await process.spawn(self._setup.env, use_pidfd=self._sigchld is None)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # RuntimeError, too: two uvloops that spawn at the same time
             self._never_lived(process, f"{type(error).__name__}: {error}")
         except asyncio.CancelledError:
             self._never_lived(process, "the event loop was shut down")

@@ -55,7 +55,7 @@ def failure(
         except BaseException as failed:
             error = _serialization(
                 f"job {job.id} ({name}) raised an exception that cannot be rebuilt here "
-                f"({type(failed).__name__}: {failed}); it was {said}",
+                f"({type(failed).__name__}: {raised.text(failed)}); it was {said}",
                 job,
                 name,
                 attempts,
@@ -96,10 +96,12 @@ def _fit_for_a_future(error: BaseException) -> BaseException:
 
 def with_traceback(error: BaseException, traceback: str) -> BaseException:
     """Add the worker's traceback, as a note: cause and context stay the function's own."""
+    note = f"\nTraceback in the worker:\n\n{traceback.rstrip()}"
     try:
-        error.add_note(f"\nTraceback in the worker:\n\n{traceback.rstrip()}")
-    except Exception:  # its __notes__ are no list
-        pass
+        error.add_note(note)
+    except Exception:  # its __notes__ are no list, or it is a frozen dataclass
+        if not hasattr(error, "__notes__"):
+            object.__setattr__(error, "__notes__", [note])
     return error
 
 
@@ -109,7 +111,7 @@ def unpickling_failed(
     """Return the error for a result that cannot be rebuilt in this process."""
     error = _serialization(
         f"job {job.id} ({name}) returned a value that cannot be rebuilt here: "
-        f"{type(failed).__name__}: {failed}",
+        f"{type(failed).__name__}: {raised.text(failed)}",
         job,
         name,
         attempts,
@@ -162,12 +164,18 @@ def cause_of(death: Death) -> str:
         return f"exited with code {death.exit_code}"
     if death.why:
         return f"did not come to life: {death.why}"
-    return "died with exit status unknown (other code in this program reaped it)"
+    # asyncio says 255 in both cases.
+    return "died with exit status unknown (255, or other code in this program reaped it)"
 
 
 def innermost_frame(stack: str | None) -> str | None:
-    """Return file, line and function of the innermost frame of a faulthandler dump."""
-    found = re.search(r'File "(.*?)", line (\d+) in (.*)', stack or "")
+    """Return file, line and function of the innermost frame of a faulthandler dump.
+
+    Of several threads it is the one that was hit, which need not come first.
+    """
+    threads = (stack or "").split("\n\n")
+    threads.sort(key=lambda text: not text.startswith("Current thread"))
+    found = re.search(r'File "(.*?)", line (\d+) in (.*)', "\n".join(threads))
     return f"{found[3]} ({found[1]}:{found[2]})" if found else None
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import functools
 import inspect
 import pickle
+import sys
 from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-from . import by_value
+from . import by_value, raised
 from .errors import SerializationError
 from .raised import PROTOCOL, type_name
 
@@ -187,9 +188,13 @@ def pickle_function(fn: Callable[..., Any]) -> tuple[bytes, bool]:
 
 
 def _shadowed(fn: object) -> bool:
-    return (
-        isinstance(fn, FunctionType) and fn.__module__ != "__main__" and "<" not in fn.__qualname__
-    )
+    """Whether a worker that looks for this function by its name would find another object."""
+    if not isinstance(fn, FunctionType) or fn.__module__ == "__main__":
+        return False
+    found: object = sys.modules.get(fn.__module__)
+    for name in fn.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is not None and found is not fn
 
 
 def pickle_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
@@ -229,7 +234,8 @@ def _places(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterable[tuple[str
 
 
 def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    text = raised.text(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def pickle_initializer(initializer: Callable[..., object], args: tuple[Any, ...]) -> bytes:

@@ -8,8 +8,17 @@ feeder, the jobs and the sources, and ends all of them when it is left.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+)
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from . import explain, raised
@@ -49,7 +58,11 @@ async def run(pool: Pool, options: JobOptions, plan: Plan) -> AsyncGenerator[Any
     feeder = asyncio.create_task(flow.feed(), name="asyncpool map")
     try:
         while (job := await flow.next_job()) is not None:
-            for value in await _results(job, plan):
+            left = flow.begin_handing_out(job)
+            for value in _results(job, plan, left):
+                left -= 1
+                if not left:
+                    flow.make_room()
                 yield value
         if flow.error is not None:
             raise flow.error
@@ -58,8 +71,9 @@ async def run(pool: Pool, options: JobOptions, plan: Plan) -> AsyncGenerator[Any
         flow.drop_jobs()
         await asyncio.wait({feeder})
         flow.drop_jobs()  # the feeder may have submitted one more
-        for each in plan.sources:
-            await _close(each)
+        async with AsyncExitStack() as closing:  # all of them, even if one raises
+            for each in plan.sources:
+                closing.push_async_callback(_close, each)
 
 
 class _Flow:
@@ -75,29 +89,27 @@ class _Flow:
             self._options = replace(options, timeout=_chunk_timeout(options))
         self._room = asyncio.Semaphore(plan.chunks_ahead)
         self._jobs: asyncio.Queue[Job[Any] | _End] = asyncio.Queue()
-        self._open: set[Job[Any]] = set()
+        self._open: dict[Job[Any], int] = {}  # how many items each of them has
         self._ended = False
         self.error: BaseException | None = None
 
     async def feed(self) -> None:
         """Take items and submit them while there is room."""
-        error = None
+        end = None
         try:
-            while True:
+            while end is None:
                 await self._room.acquire()
-                calls = await _take(self._plan.sources, self._plan.chunksize)
+                calls, end = await _take(self._plan.sources, self._plan.chunksize)
                 if calls:
                     await self._submit(calls)
-                if len(calls) < self._plan.chunksize:
-                    break
-        except Exception as failed:
-            error = failed
-        self._jobs.put_nowait(_End(error))
+        except (Exception, asyncio.CancelledError) as failed:
+            end = _End(failed)
+        self._jobs.put_nowait(end)
 
     async def _submit(self, calls: list[Args]) -> None:
         args = (calls,) if self._plan.chunksize > 1 else calls[0]
         job = await self._pool._enqueue(self._options, self._call, args, {})
-        self._open.add(job)
+        self._open[job] = len(calls)
         if self._plan.ordered:
             self._jobs.put_nowait(job)
         else:
@@ -112,10 +124,16 @@ class _Flow:
                 self.error = got.error
             else:
                 await asyncio.wait({got})
-                self._open.discard(got)
-                self._room.release()
                 return got
         return None
+
+    def begin_handing_out(self, job: Job[Any]) -> int:
+        """The generator owns the job now; return how many items it has."""
+        return self._open.pop(job)
+
+    def make_room(self) -> None:
+        """The last item of a job is being handed out."""
+        self._room.release()
 
     def drop_jobs(self) -> None:
         """Cancel what nobody will read."""
@@ -125,17 +143,20 @@ class _Flow:
         self._open.clear()
 
 
-async def _results(job: Job[Any], plan: Plan) -> list[Any]:
-    """Return the value of a job, or the values of its chunk; raises what it raised."""
+def _results(job: Job[Any], plan: Plan, count: int) -> Iterator[Any]:
+    """Yield what became of each of the job's items; raises what they raised, in their place."""
     try:
         value = job.result()
-    except Exception as error:
-        if plan.return_exceptions:
-            return [error]
-        raise
+    except (Exception, asyncio.CancelledError) as error:
+        if not plan.return_exceptions:
+            raise
+        yield from repeat(error, count)
+        return
     if plan.chunksize == 1:
-        return [value]
-    return [_item(job, item, plan) for item in value]
+        yield value
+        return
+    for item in value:
+        yield _item(job, item, plan)
 
 
 def _item(job: Job[Any], item: tuple[bool, Any], plan: Plan) -> Any:
@@ -185,15 +206,19 @@ class _Plain(AsyncIterator[Any]):
             close()
 
 
-async def _take(sources: tuple[AsyncIterator[Any], ...], count: int) -> list[Args]:
-    """Take up to `count` items side by side; fewer: the shortest source is exhausted."""
+async def _take(
+    sources: tuple[AsyncIterator[Any], ...], count: int
+) -> tuple[list[Args], _End | None]:
+    """Take up to `count` items side by side, or what comes before the end of a source."""
     calls: list[Args] = []
     try:
         while len(calls) < count:
             calls.append(tuple([await anext(each) for each in sources]))
     except StopAsyncIteration:
-        pass
-    return calls
+        return calls, _End(None)
+    except Exception as error:
+        return calls, _End(error)
+    return calls, None
 
 
 async def _close(items: AsyncIterator[Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from . import events
+from . import events, raised
 from .dispatch import decisions
 from .dispatch.decisions import Decision
 from .dispatch.records import JobRecord, Phase, Reason
@@ -42,7 +42,7 @@ class Narrator:
         """The job has ended."""
         self.counts[job.state] += 1
         if self._hub.heard:
-            text = None if error is None else f"{type(error).__name__}: {error}"
+            text = None if error is None else f"{type(error).__name__}: {raised.text(error)}"
             self._hub.publish(events.JobFinished(**self._about(job), state=job.state, error=text))
 
     def noted(self, decision: Decision) -> None:

@@ -104,6 +104,7 @@ class Pool:
         self._hub = EventHub(time.time)
         self._narrator = Narrator(self._hub)
         self._room: deque[asyncio.Future[None]] = deque()
+        self._places_kept = 0  # for those who were let in and have not woken up yet
         self._drained: list[asyncio.Future[None]] = []
         self._enqueued = 0
         self._settling = False
@@ -363,32 +364,43 @@ class Pool:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Job[Any]:
-        while not self._has_room() and self._life is _Life.OPEN:
-            waiter = self._here().create_future()
-            self._room.append(waiter)
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                if waiter.done() and not waiter.cancelled():
-                    self._admit()  # the place that was offered to us goes to the next one
-                raise
-        self._enqueued += 1
-        if self._enqueued % ENQUEUES_PER_TURN == 0:
-            await asyncio.sleep(0)
-            if not self._has_room():
-                return await self._enqueue(options, fn, args, kwargs)
-        return self._submit(options, fn, args, kwargs)
+        if self._has_room():
+            self._enqueued += 1
+            if self._enqueued % ENQUEUES_PER_TURN == 0:
+                await asyncio.sleep(0)
+        if not self._has_room() and self._life is _Life.OPEN:
+            await self._wait_for_room()
+        try:
+            return self._submit(options, fn, args, kwargs)
+        finally:
+            self._admit()  # no job may have come of it
+
+    async def _wait_for_room(self) -> None:
+        """Wait until `_admit` keeps a place for the caller, who takes it without a pause."""
+        waiter = self._here().create_future()
+        self._room.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self._places_kept -= 1
+                self._admit()
+            raise
+        self._places_kept -= 1
 
     def _has_room(self) -> bool:
-        return self._max_pending is None or len(self._dispatcher.unfinished) < self._max_pending
+        """Whether there is a place that is kept for nobody."""
+        if self._max_pending is None:
+            return True
+        return len(self._dispatcher.unfinished) + self._places_kept < self._max_pending
 
     def _admit(self) -> None:
-        """Let the first of those who wait for room go on, if there is some."""
+        """Let the first of those who wait for room go on, as many as there is room for."""
         while self._room and self._has_room():
             waiter = self._room.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-                return
+                self._places_kept += 1
 
     def _find(self, fn: Callable[..., Any]) -> Function:
         functions = self._functions

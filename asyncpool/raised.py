@@ -17,6 +17,9 @@ except ImportError:  # pragma: no cover - other Pythons
 
 PROTOCOL = 5
 
+MAX_TEXT, MAX_TRACEBACK = 10_000, 100_000
+"""How many characters of a message and of a traceback cross; an argument may be huge."""
+
 OWN = "own"  # an Exception: it arrives as itself
 EXITED = "exited"  # no Exception, so JobExited
 EXCEPTION = "exception"  # SerializationError: an exception that does not pickle
@@ -61,7 +64,7 @@ def encode(error: BaseException, kind: str = "", subject: str = "") -> bytes:
         pickled = _pickled(error, _links(error)) or _pickled(error, _alone(error))
         kind = EXCEPTION if pickled is None else OWN
     name = subject or type_name(type(error))
-    raised: Raised = (kind, name, _text(error), traceback_text(error), pickled)
+    raised: Raised = (kind, name, text(error), traceback_text(error), pickled)
     return dumps(raised, PROTOCOL)
 
 
@@ -87,11 +90,12 @@ def load(pickled: bytes) -> BaseException:
     """Rebuild the exception and its relatives. Raises whatever their classes raise."""
     error, links = loads(pickled)
     for member, cause, context, suppress in links:
-        member.__cause__ = cause
-        member.__context__ = context
-        member.__suppress_context__ = suppress
-    if not isinstance(error, BaseException):
-        raise TypeError(f"it turned into {type(error).__name__}, which is not an exception")
+        relink = object.__setattr__  # a frozen dataclass refuses the ordinary way
+        relink(member, "__cause__", cause)
+        relink(member, "__context__", context)
+        relink(member, "__suppress_context__", suppress)
+    if not isinstance(error, Exception):
+        raise TypeError(f"it turned into {type(error).__name__}, which is not an Exception")
     return error
 
 
@@ -100,7 +104,8 @@ def traceback_text(error: BaseException) -> str:
     try:
         import traceback
 
-        return "".join(traceback.format_exception(type(error), error, _users_part(error)))
+        lines = traceback.format_exception(type(error), error, _users_part(error))
+        return _clip("".join(lines), MAX_TRACEBACK)
     except BaseException as failed:  # a __str__ or __repr__ of the user may raise anything
         return f"{type_name(type(error))} (its traceback cannot be shown: {type(failed).__name__})"
 
@@ -116,9 +121,18 @@ def _users_part(error: BaseException) -> "TracebackType | None":
 WORKER = "asyncpool.worker"
 
 
-def _text(error: BaseException) -> str:
+def _clip(text: str, most: int) -> str:
+    """Leave out the middle of what is too long for anybody to read."""
+    left_out = len(text) - most
+    if left_out <= 0:
+        return text
+    return f"{text[: most // 2]} ... {left_out} characters ... {text[-most // 2 :]}"
+
+
+def text(error: BaseException) -> str:
+    """Return `str(error)`, whatever a user's `__str__` does."""
     try:
-        return str(error)
+        return _clip(str(error), MAX_TEXT)
     except BaseException as failed:
         return f"<its __str__ raised {type(failed).__name__}>"
 

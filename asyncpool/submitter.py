@@ -90,11 +90,12 @@ class Submitter:
             raise ValueError("Retry(max_errors=...) retries whole jobs: use chunksize=1 with it")
         self._pool._functions.find(fn)  # raises here rather than at the first item
         ahead = buffersize or ITEMS_AHEAD_PER_WORKER * self._pool._max_workers * chunksize
+        chunksize = min(chunksize, ahead)
         plan = mapping.Plan(
             fn=fn,
             sources=tuple(map(mapping.source, iterables)),
             chunksize=chunksize,
-            chunks_ahead=max(1, ahead // chunksize),
+            chunks_ahead=ahead // chunksize,
             ordered=ordered,
             return_exceptions=return_exceptions,
         )

@@ -85,6 +85,7 @@ class Dispatcher:
         self._starts = Starts()
         self._hopeless = False  # starts were given up; the next job tries again
         self._closing = False
+        self._unsettled = False  # amid a burst of cancellations
         self._ready = ReadyQueue()
         self._delayed = Agenda()
         self._deadlines = Agenda()
@@ -108,9 +109,6 @@ class Dispatcher:
         if self._closing:
             raise RuntimeError("a job was submitted to a closing dispatcher")
         self.unfinished[job.number] = job
-        if job.deadline != NEVER:
-            self._deadlines.add(job.deadline, job)
-            self._want(job.deadline)
         self._enqueue(job, job.not_before, now)
         if self._hopeless:
             self._replenish(now)
@@ -118,14 +116,16 @@ class Dispatcher:
             self._fill(now)
 
     def cancelled(self, job: JobRecord, now: float) -> None:
-        """A caller gave up a job. Freed workers are not filled before `settled`."""
+        """A caller gave up a job; until `settled` nothing is sent, as more may follow."""
         if job.state.ended:
             return
+        self._unsettled = True
         self._withdraw(job, JobState.CANCELLED, Outcome.CANCELLED, Reason.CANCELLED, now)
         self._resolve(job, Cancelled())
 
     def settled(self, now: float) -> None:
         """A burst of cancellations is over: use what they freed."""
+        self._unsettled = False
         self._replenish(now)
         self._dismiss_if_done(now)
         self._fill(now)
@@ -262,6 +262,7 @@ class Dispatcher:
         self._take_back(worker, tickets, None)
         if worker.idle:
             self._set_free(worker)
+        self._fill(now)
 
     def broken(self, serial: int) -> None:
         """The worker sent nonsense, or closed its pipe: it is not to be trusted any more."""
@@ -288,8 +289,7 @@ class Dispatcher:
         self.wake_at = NEVER
         for job in self._delayed.due(now):
             self._ready.push(job)
-        for job in self._deadlines.due(now):
-            self._miss_deadline(job, now)
+        self._heed_deadlines(now)
         for worker in list(self.workers.values()):
             self._look_after(worker, now)
         self._want(self._delayed.next_moment)
@@ -324,6 +324,10 @@ class Dispatcher:
         if moment < self.wake_at:
             self.wake_at = moment
 
+    def _heed_deadlines(self, now: float) -> None:
+        for job in self._deadlines.due(now):
+            self._miss_deadline(job, now)
+
     def _miss_deadline(self, job: JobRecord, now: float) -> None:
         if job.state is JobState.RUNNING and job.worker is not None:
             if job.worker.phase is not Phase.CONDEMNED:
@@ -335,6 +339,10 @@ class Dispatcher:
     # The queue
 
     def _enqueue(self, job: JobRecord, not_before: float, now: float) -> None:
+        if job.deadline != NEVER and job not in self._deadlines:
+            # New here, or its deadline came while the worker that ran it was dying already.
+            self._deadlines.add(job.deadline, job)
+            self._want(job.deadline)
         if not_before > now:
             self._delayed.add(not_before, job)
             self._want(not_before)
@@ -343,7 +351,11 @@ class Dispatcher:
 
     def _fill(self, now: float) -> None:
         """Give jobs to idle workers, then more short jobs to those that already have some."""
+        if self._deadlines:
+            self._heed_deadlines(now)  # a job that is late must not be sent
         ready, idle = self._ready, self._idle
+        if self._unsettled or not ready:
+            return
         sends: dict[int, Send] = {}
         while idle and ready:
             job = ready.pop()
@@ -465,7 +477,7 @@ class Dispatcher:
             attempt.end(Outcome.RECYCLED, now)
             self._decisions.append(Resent(job, reason, charged=False))
             job.state = JobState.RETRYING
-            self._ready.push(job)
+            self._enqueue(job, now, now)
             return
         attempt.exit_code, attempt.signal = death.exit_code, death.signal
         attempt.end(Outcome.CRASHED, now)

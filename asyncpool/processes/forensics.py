@@ -8,11 +8,15 @@ import select
 import signal
 import sys
 import tempfile
+from time import monotonic
 
 STACK_SIGNAL = getattr(signal, "SIGRTMAX", signal.SIGUSR2) - 3 * hasattr(signal, "SIGRTMAX")
 """Asks a worker for its stack. A real-time signal: jobs use SIGUSR1 and SIGUSR2 themselves."""
 
 TAIL_BYTES = 8192
+OOM_BURST_SECONDS = 1.0
+"""Kills so soon after the out-of-memory killer's count grew are all taken for its own."""
+
 _RELAY_CHUNK = 4096  # PIPE_BUF: a pipe that polls writable takes so much without blocking
 
 
@@ -95,8 +99,9 @@ class Stderr:
 
 
 class OomCounter:
-    """Tells whether the out-of-memory killer struck in our cgroup since it was last asked.
+    """Tells whether the out-of-memory killer struck in our cgroup.
 
+    To be asked at every death, of whatever cause, so that an old strike is not taken for a new one.
     Sources: `oom_kill` of memory.events (cgroup v2) or memory.oom_control (v1); where neither can
     be read, that of /proc/vmstat, which counts the whole machine.
     """
@@ -104,13 +109,18 @@ class OomCounter:
     def __init__(self, paths: list[str] | None = None) -> None:
         self._paths = _counter_paths() if paths is None else paths
         self._last = self._read()
+        self._struck_at = float("-inf")
 
     def struck(self) -> bool | None:
-        """Whether the counter grew since the last call; None: nothing to be read here."""
+        """Whether the counter grew since the last call, or just before; None: it is not there."""
         before, self._last = self._last, self._read()
         if before is None or self._last is None:
             return None
-        return self._last > before
+        now = monotonic()
+        if self._last > before:  # perhaps by several kills, whose deaths are told one by one
+            self._struck_at = now
+            return True
+        return now - self._struck_at < OOM_BURST_SECONDS
 
     def _read(self) -> int | None:
         for path in self._paths:

@@ -391,9 +391,9 @@ class WorkerProcess:
     def _explain(self, exit_code: int | None, signal_: int | None) -> Death:
         if self._stderr is not None:
             self._stderr.drain()
-        oom = None
-        if signal_ == signal.SIGKILL and not self._condemned:
-            oom = self._oom.struck()
+        oom = self._oom.struck()
+        if signal_ != signal.SIGKILL or self._condemned:
+            oom = None
         return Death(
             exit_code,
             signal_,

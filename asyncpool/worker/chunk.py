@@ -27,6 +27,6 @@ class Chunk:
                 from . import coroutines
 
                 value = coroutines.run(value)
-        except Exception as error:
+        except BaseException as error:
             return False, raised.encode(error)
         return True, value

@@ -1,6 +1,7 @@
 """Coroutines as jobs: the worker's own event loop, made when the first one comes."""
 
 import asyncio
+import contextvars
 from collections.abc import Coroutine
 from typing import Any
 
@@ -13,7 +14,7 @@ def run(coroutine: Coroutine[Any, Any, object]) -> object:
     if _runner is None:
         _runner = asyncio.Runner()
     try:
-        return _runner.run(coroutine)
+        return _runner.run(coroutine, context=contextvars.copy_context())  # not the last job's
     finally:
         _runner.run(_end_the_others())
 

@@ -1,0 +1,106 @@
+"""`python -m benchmarks`: run some or all measures, and print or save what they gave."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.util
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from . import runner
+from .machine import inspect_machine
+from .measures import MEASURES
+from .model import Outcome, Settings
+from .report import document, facts, text_report
+
+REPEATS, QUICK_REPEATS = 5, 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    options = _parse(arguments)
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory(options.loop)) as asyncio_runner:
+            asyncio_runner.run(_run(options))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure asyncpool beside its peers, all in one run, in turn.",
+        epilog="\n".join(f"{name:12}{measure.about}" for name, measure in MEASURES.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="measures (default: all)")
+    parser.add_argument("--json", metavar="FILE", help="save all figures; `-` is stdout")
+    parser.add_argument("--repeats", type=_positive, help=f"rounds to count (default: {REPEATS})")
+    parser.add_argument("--workers", type=_positive, default=2, help="workers of each pool")
+    parser.add_argument("--loop", choices=("asyncio", "uvloop"), default=_best_loop())
+    parser.add_argument("--quick", action="store_true", help="small samples: does it all work?")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.names if name not in MEASURES]
+    if unknown:
+        parser.error(f"no such measure: {', '.join(unknown)} (there are {', '.join(MEASURES)})")
+    if options.repeats is None:
+        options.repeats = QUICK_REPEATS if options.quick else REPEATS
+    return options
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"at least 1, not {number}")
+    return number
+
+
+def _best_loop() -> str:
+    return "uvloop" if importlib.util.find_spec("uvloop") else "asyncio"
+
+
+def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
+    if name == "uvloop":
+        import uvloop
+
+        return uvloop.new_event_loop
+    return asyncio.new_event_loop
+
+
+async def _run(options: argparse.Namespace) -> None:
+    """Run the measures in turn; show each as soon as it is done."""
+    settings = Settings(workers=options.workers, quick=options.quick)
+    machine = inspect_machine(asyncio.get_running_loop())
+    readers = sys.stderr if options.json == "-" else sys.stdout
+    print(facts(machine, settings), file=readers)
+    outcomes: list[Outcome] = []
+    for name in dict.fromkeys(options.names or MEASURES):
+        outcome = await runner.run(MEASURES[name], settings, options.repeats, _tell)
+        _tell("")
+        print(f"\n{text_report(machine, outcome)}", file=readers, flush=True)
+        outcomes.append(outcome)
+    if options.json is not None:
+        _save(options.json, json.dumps(document(machine, settings, outcomes), indent=2))
+
+
+def _tell(progress: str) -> None:
+    """Show on a terminal what is going on, in one line."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{progress}", end="", file=sys.stderr, flush=True)
+
+
+def _save(target: str, text: str) -> None:
+    if target == "-":
+        print(text)
+    else:
+        Path(target).write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

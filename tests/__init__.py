@@ -1,0 +1,1 @@
+"""The tests; a package, so that workers can import the jobs in `tests.support.jobs`."""

@@ -1,0 +1,145 @@
+"""What the jobs of the tests about time do; module-level, so that workers can import it."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import NoReturn
+
+from tests.support.marks import mark
+
+FOR_EVER = 300.0
+
+
+def sleep_between_marks(path: str, seconds: float = FOR_EVER) -> str:
+    mark(path, "begin")
+    time.sleep(seconds)
+    mark(path, "end")
+    return "slept"
+
+
+def pid_between_marks(path: str, seconds: float) -> int:
+    """Like `sleep_between_marks`, but mark with a name of this run, and return our pid."""
+    mark(path, f"begin {os.getpid()}")
+    time.sleep(seconds)
+    mark(path, f"end {os.getpid()}")
+    return os.getpid()
+
+
+def mark_after_gate(path: str, text: str, gate: Path | None = None) -> None:
+    """Mark; with a gate, not before that file is there."""
+    while gate is not None and not gate.exists():
+        time.sleep(0.005)
+    mark(path, text)
+
+
+def die_at_first(path: str, text: str) -> None:
+    """Mark, and be killed the first time."""
+    first = not os.path.exists(path) or text not in Path(path).read_text().split()
+    mark(path, text)
+    if first:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+# What cannot be stopped by asking
+
+
+def ignore_signals() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    time.sleep(FOR_EVER)
+
+
+def match_for_ever() -> None:
+    re.match(r"(a+)+$", "a" * 64 + "b")
+
+
+def hold_the_gil() -> None:
+    sum(range(1 << 60))
+
+
+def swallow_everything() -> NoReturn:
+    while True:
+        try:
+            time.sleep(FOR_EVER)
+        except BaseException:
+            continue
+
+
+def stop_oneself(signum: int) -> None:
+    os.kill(os.getpid(), signum)
+    time.sleep(FOR_EVER)
+
+
+async def sleep_in_a_coroutine() -> None:
+    await asyncio.sleep(FOR_EVER)
+
+
+# What outlives its job
+
+
+def leave_thread_and_exit_handler() -> int:
+    """Leave behind what holds up the interpreter's end."""
+    threading.Thread(target=time.sleep, args=(FOR_EVER,)).start()
+    atexit.register(time.sleep, FOR_EVER)
+    return 1
+
+
+def spoil_the_process(home: str) -> None:
+    """Change what a process has only once."""
+    os.mkdir(home)
+    os.chdir(home)
+    shutil.rmtree(home)
+    os.umask(0o777)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.alarm(1)
+    signal.setitimer(signal.ITIMER_PROF, 1)
+    sys.setrecursionlimit(80)
+    sys.stdout = None
+    random.seed(1)
+    os.environ["LEFT_BEHIND_BY_A_JOB"] = "yes"
+
+
+def start_a_process() -> int:
+    """Leave a process behind, and return its pid."""
+    return subprocess.Popen(["sleep", "300"]).pid
+
+
+def ignore_sigterm() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def stop_when_idle() -> None:
+    """Have this process stopped when the job is over."""
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGSTOP)).start()
+
+
+def lead_own_group(path: str) -> None:
+    """Try to leave the worker's session and its group, then sleep."""
+    for escape in (os.setsid, lambda: os.setpgid(0, 0)):
+        try:
+            escape()
+        except PermissionError:  # what leads a session has to stay
+            continue
+    mark(path, "begin")
+    time.sleep(FOR_EVER)
+
+
+# Initializers
+
+
+def fail_while_there(path: str, marks: str) -> None:
+    """Fail as long as that file is there, and mark each try."""
+    mark(marks, "tried")
+    if os.path.exists(path):
+        raise LookupError("no model to be found, says the initializer")

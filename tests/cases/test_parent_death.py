@@ -1,0 +1,77 @@
+"""However the parent dies, its workers die with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support import procs
+from tests.support.scripts import Script
+
+# One worker is idle, one sleeps, one is busy and never gives up the GIL; a job started a process.
+PARENT = """
+    import asyncio, os, subprocess, sys, time
+    from tests.cases import chores
+    from tests.cases.soundness import full_crew
+    from tests.support import jobs
+    from tests.support.loops import LOOPS
+    import asyncpool
+
+    async def main():
+        async with asyncpool.Pool(3, spares=1) as pool:
+            workers = await full_crew(pool, 3)
+            while pool.stats().spares < 1:
+                await asyncio.sleep(0.01)
+            sleeping = await pool.submit(chores.start_a_process)
+            busy = [pool.submit(time.sleep, 300), pool.submit({busy})]
+            await asyncio.gather(*(job.started() for job in busy))
+            print(sleeping, flush=True)
+            {end}
+
+    with asyncio.Runner(loop_factory=LOOPS[sys.argv[1]]) as runner:
+        runner.run(main())
+"""
+KILLED = "os.kill(os.getpid(), 9)"
+WAITING = "await asyncio.sleep(300)"
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize(
+    ("busy", "end"),
+    [
+        ("jobs.spin", WAITING),
+        ("chores.hold_the_gil", WAITING),
+        ("chores.ignore_signals", KILLED),
+        ("jobs.spin", "os._exit(1)"),
+        ("jobs.spin", "os.abort()"),
+    ],
+    ids=["killed_by_another", "gil", "kills_itself", "exits", "aborts"],
+)
+async def test_no_worker_outlives_its_parent(
+    tmp_path: Path, loop: str, busy: str, end: str
+) -> None:
+    """ORPHAN-1."""
+    env = {"ASYNCPOOL_TEST_PARENT": str(tmp_path)}
+    script = Script(PARENT.format(busy=busy, end=end), tmp_path, argv=[loop], env=env)
+    with script.running() as parent:
+        assert parent.stdout is not None
+        children: list[int] = []
+        if end is WAITING:
+            grandchild = int(parent.stdout.readline())
+            children = procs.kids(parent.pid)
+            assert grandchild in children
+            assert len(children) == 5  # three workers, a spare, and the process of a job
+            os.kill(parent.pid, signal.SIGKILL)
+        else:
+            children = [int(parent.stdout.readline())]
+        parent.wait(timeout=30)
+        mine = f"ASYNCPOOL_TEST_PARENT={tmp_path}"
+        await procs.eventually(
+            lambda: not procs.having_in_environment(mine)
+            and not any(procs.alive(pid) for pid in children),
+            within=5.0,
+            what="no orphan",
+        )

@@ -1,0 +1,40 @@
+"""What holds for all tests: both loops, the checks for leaks, and `--soak` for the long ones."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from tests.support.marks import Marks
+
+pytest_plugins = ["tests.support.loops", "tests.support.leaks"]
+
+# How long an example takes says nothing on a machine that runs worker processes beside it.
+hypothesis.settings.register_profile("asyncpool", deadline=None)
+hypothesis.settings.load_profile("asyncpool")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak", action="store_true", help="run the tests that take long, too")
+
+
+def pytest_sessionstart() -> None:
+    # Many tests make a worker crash; none of them wants its core dumped.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--soak"):
+        return
+    soaks = [item for item in items if item.get_closest_marker("soak")]
+    items[:] = [item for item in items if not item.get_closest_marker("soak")]
+    config.hook.pytest_deselected(items=soaks)
+
+
+@pytest.fixture
+def marks(tmp_path: Path) -> Marks:
+    """A file to which jobs append a line for each of their runs."""
+    return Marks(tmp_path / "marks")

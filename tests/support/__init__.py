@@ -1,0 +1,1 @@
+"""What the tests stand on: both loops, the checks for leaks, and small instruments."""
