@@ -34,6 +34,9 @@ NAN = float("nan")
 LAST_WAIT_SECONDS = 5.0
 """How long killed processes may take to disappear before we stop waiting for them."""
 
+LAST_SPAWN_SECONDS = 0.5
+"""How long a spawn that is under way may take when everything ends."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
@@ -95,6 +98,7 @@ class Crew:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = NEVER
         self._last_wait: asyncio.TimerHandle | None = None
+        self._last_spawn: asyncio.TimerHandle | None = None
         self._sigchld = sigchld.watch(loop, self._sweep)
         self._perform: dict[type[Any], Callable[[Any], None]] = {
             decisions.Spawn: self._spawn,
@@ -122,8 +126,8 @@ class Crew:
             return  # the loop below will see what was added
         self._acting = True
         try:
-            while due := self._dispatcher.take():
-                for decision in due:
+            while self._dispatcher.has_decided:
+                for decision in self._dispatcher.take():
                     self._perform[type(decision)](decision)
         finally:
             self._acting = False
@@ -150,21 +154,23 @@ class Crew:
         process.gone.add_done_callback(lambda _: self._forget(process))
         task = self._loop.create_task(self._bring_up(process), name=f"asyncpool spawn {serial}")
         self._spawning.add(task)
-        task.add_done_callback(self._spawning.discard)
+        task.add_done_callback(lambda it: self._brought_up(process, it))
 
     async def _bring_up(self, process: WorkerProcess) -> None:
         try:
             await process.spawn(self._setup.env, use_pidfd=self._sigchld is None)
         except Exception as error:  # RuntimeError, too: two uvloops that spawn at the same time
             self._never_lived(process, f"{type(error).__name__}: {error}")
-        except asyncio.CancelledError:
-            self._never_lived(process, "the event loop was shut down")
-            raise
         else:
             if process.serial in self._dispatcher.workers:
                 self._dispatcher.worker_spawned(process.serial, process.pid)
                 process.known_path = import_path()
                 process.send([frames.encode(frames.SETUP, payload=self._instructions(process))])
+
+    def _brought_up(self, process: WorkerProcess, task: asyncio.Task[None]) -> None:
+        self._spawning.discard(task)
+        if task.cancelled():  # maybe even before its first step
+            self._never_lived(process, "the event loop was shut down")
 
     def _never_lived(self, process: WorkerProcess, why: str) -> None:
         self._dispatcher.worker_lost(process.serial, Death(why=why), self._loop.time())
@@ -192,7 +198,7 @@ class Crew:
 
     def _send(self, decision: decisions.Send) -> None:
         process = self.processes[decision.worker.serial]
-        known = process.known_functions
+        known, narrating = process.known_functions, self._dispatcher.narrating
         pieces: list[bytes] = []
         for job in decision.jobs:
             function: Any = job.function
@@ -207,7 +213,8 @@ class Crew:
                 + head
             )
             pieces.append(job.payload)
-            self._audience.sent(job)
+            if narrating:
+                self._audience.sent(job)
         process.send_jobs(len(decision.jobs), pieces)
 
     def _introduce(self, process: WorkerProcess, function: Any, pieces: list[bytes]) -> None:
@@ -252,12 +259,13 @@ class Crew:
     def heard(self, worker: WorkerProcess, said: list[Frame]) -> None:
         """Tell the dispatcher what a worker wrote."""
         dispatcher, serial, now = self._dispatcher, worker.serial, self._loop.time()
+        acked, returned = dispatcher.acked, dispatcher.returned
         try:
             for kind, attempt, extra, number, payload in said:
                 if kind == frames.ACK:
-                    dispatcher.acked(serial, number, attempt, now)
+                    acked(serial, number, attempt, now)
                 elif kind == frames.RETURNED:
-                    dispatcher.returned(serial, number, attempt, payload, extra * 1e-6, now)
+                    returned(serial, number, attempt, payload, extra * 1e-6, now)
                 else:
                     self._heard_rarely(serial, (kind, attempt, extra, number, payload), now)
         except ProtocolError as error:
@@ -329,7 +337,14 @@ class Crew:
         self.act()
         if self._last_wait is None:
             self._last_wait = self._loop.call_later(LAST_WAIT_SECONDS, self._stop_waiting)
+            self._last_spawn = self._loop.call_later(LAST_SPAWN_SECONDS, self._stop_spawning)
         self.check_all_gone()
+
+    def _stop_spawning(self) -> None:
+        # If the loop is torn down in the same turn, asyncio cancels its own task that would
+        # complete the spawn, and waits for that for ever.
+        for task in self._spawning:
+            task.cancel()
 
     def _stop_waiting(self) -> None:
         if not self.all_gone.done():
@@ -340,7 +355,7 @@ class Crew:
         """Give back the signal handler and the timers."""
         if self._sigchld is not None:
             self._sigchld.unwatch(self._sweep)
-        for timer in (self._alarm, self._last_wait):
+        for timer in (self._alarm, self._last_wait, self._last_spawn):
             if timer is not None:
                 timer.cancel()
         for task in self._spawning:

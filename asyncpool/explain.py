@@ -24,7 +24,7 @@ def explain(
 ) -> BaseException:
     """Return the exception for a job that ended in any way but by a value."""
     if isinstance(ending, Failure):
-        return failure(job, name, attempts, raised.decode(_bytes(ending.error)))
+        return failure(job, name, attempts, raised.decode(ending.error))
     if isinstance(ending, Crash):
         return _crashed(job, name, attempts, ending)
     if isinstance(ending, Overrun):
@@ -32,11 +32,6 @@ def explain(
     if isinstance(ending, NoWorkers):
         return no_workers(ending)
     raise AsyncPoolError(f"job {job.id} ended in an unknown way: {ending!r}")
-
-
-def _bytes(data: object) -> bytes | bytearray:
-    assert isinstance(data, (bytes, bytearray))
-    return data
 
 
 # The function raised, or something did not cross

@@ -75,7 +75,7 @@ class FunctionTable:
             self._importable[fn] = function
         elif plain:
             self._captured[fn] = (function, _surroundings(fn))
-        self._shrink()
+        self._shrink(function)
         return function
 
     def recapture(self) -> None:
@@ -96,10 +96,11 @@ class FunctionTable:
         same = len(now) == len(before) and all(map(_is, now, before))
         return function if same else None
 
-    def _shrink(self) -> None:
+    def _shrink(self, newest: Function) -> None:
         if len(self._by_payload) <= self._capacity:
             return
-        idle = [function for function in self._by_payload.values() if not function.users]
+        # The newest has no user yet, but is about to be called.
+        idle = [one for one in self._by_payload.values() if not one.users and one is not newest]
         gone = set(idle[: len(self._by_payload) - self._capacity])
         for function in gone:
             del self._by_payload[function.payload]

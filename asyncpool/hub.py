@@ -71,11 +71,8 @@ class EventHub:
         self.clock = clock
         self._feeds: WeakSet[Feed[Event]] = WeakSet()
         self._closed = False
-
-    @property
-    def heard(self) -> bool:
+        self.heard = False
         """Whether anybody listens: nothing is built for nobody."""
-        return bool(self._feeds)
 
     def listen(self) -> Feed[Event]:
         """Return a stream of all events from now on."""
@@ -86,12 +83,14 @@ class EventHub:
             feed.close()
         else:
             self._feeds.add(feed)
+            self.heard = True
         return feed
 
     def publish(self, event: Event) -> None:
         """Hand the event to everybody."""
         for feed in self._feeds:
             feed.push(event)
+        self.heard = bool(self._feeds)
 
     def close(self) -> None:
         """Let all streams end."""

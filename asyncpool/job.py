@@ -27,13 +27,15 @@ class Job(asyncio.Future[R]):
     worker that runs it.
     """
 
+    # What few jobs ever have; a million pending ones should not pay for it.
+    _progress: Progress | None = None
+    _feeds: list[Feed[Progress]] | None = None
+    _started: asyncio.Future[None] | None = None
+
     def __init__(self, pool: Pool, record: JobRecord, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop=loop)
         self._pool = pool
         self._record = record
-        self._progress: Progress | None = None
-        self._feeds: list[Feed[Progress]] | None = None
-        self._started: asyncio.Future[None] | None = None
 
     @property
     def id(self) -> str:
@@ -80,6 +82,7 @@ class Job(asyncio.Future[R]):
         if not self.done():
             if self._started is None:
                 self._started = self.get_loop().create_future()
+                self._record.start_awaited = True
             ends: set[asyncio.Future[Any]] = {self._started, self}
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if not self._record.attempts:

@@ -1,8 +1,8 @@
-"""What a pool remembers of jobs that have ended: enough to find them by id, little else."""
+"""What a pool knows by id: every unfinished job, and of those that ended enough to find them."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import deque
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -13,28 +13,38 @@ if TYPE_CHECKING:
 FINISHED_KEPT = 1_000
 
 
-class FinishedJobs:
-    """The last thousand jobs that ended.
+class JobBook:
+    """The jobs of a pool: all that are unfinished, and the last thousand that ended.
 
-    Their results are held weakly, so that a large one dies with its last user; only a job that was
-    given an id keeps its own, since that id must not run again.
+    Results of ended jobs are held weakly, so that a large one dies with its last user; only a job
+    that was given an id keeps its own, since that id must not run again.
     """
 
     def __init__(self, capacity: int = FINISHED_KEPT) -> None:
         self._capacity = capacity
-        self._jobs: OrderedDict[str, tuple[JobRecord, ref[Job[Any]], Job[Any] | None]]
-        self._jobs = OrderedDict()
+        self._records: dict[str, JobRecord] = {}
+        self._ended: deque[str] = deque()
 
-    def add(self, record: JobRecord, job: Job[Any], *, keep_result: bool) -> None:
-        """Remember a job that has just ended; the oldest one is forgotten."""
-        self._jobs[record.id] = (record, ref(job), job if keep_result else None)
-        if len(self._jobs) > self._capacity:
-            self._jobs.popitem(last=False)
+    def add(self, record: JobRecord) -> None:
+        """Enter a new job, whose handle is `record.handle`."""
+        self._records[record.id] = record
 
-    def find(self, id: str) -> tuple[JobRecord, Job[Any] | None] | None:
-        """Return the record, and the handle if it still lives."""
-        found = self._jobs.get(id)
-        if found is None:
-            return None
-        record, weak, _ = found
-        return record, weak()
+    def end(self, record: JobRecord, job: Job[Any]) -> None:
+        """Note that a job has ended; the oldest one that has is forgotten."""
+        if not record.named:
+            record.handle = ref(job)
+            record.payload = b""
+        ended = self._ended
+        ended.append(record.id)
+        if len(ended) > self._capacity:
+            del self._records[ended.popleft()]
+
+    def find(self, id: str) -> JobRecord | None:
+        """Return the record of that id, if it is known."""
+        return self._records.get(id)
+
+    def handle(self, record: JobRecord) -> Job[Any] | None:
+        """Return the handle of a known job, if it still lives."""
+        handle = record.handle
+        job: Job[Any] | None = handle() if isinstance(handle, ref) else handle
+        return job

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from . import events, raised
@@ -17,7 +16,9 @@ class Narrator:
     """Counts what becomes of jobs and workers, and tells those who listen."""
 
     def __init__(self, hub: EventHub) -> None:
-        self.counts: Counter[JobState] = Counter()
+        self.done = 0
+        self.failed = 0
+        self.cancelled = 0
         self.crashes = 0
         self.resent = 0
         self._hub = hub
@@ -30,17 +31,26 @@ class Narrator:
 
     def sent(self, job: JobRecord) -> None:
         """The job was written to a worker."""
+        if not self._hub.heard:
+            return
         about = self._about(job)
         about["attempt"] = job.next_attempt
         self._hub.publish(events.JobSent(**about))
 
     def started(self, job: JobRecord) -> None:
         """A worker acknowledged the job."""
-        self._hub.publish(events.JobStarted(**self._about(job)))
+        if self._hub.heard:
+            self._hub.publish(events.JobStarted(**self._about(job)))
 
     def resolved(self, job: JobRecord, error: BaseException | None) -> None:
         """The job has ended."""
-        self.counts[job.state] += 1
+        state = job.state
+        if state is JobState.DONE:
+            self.done += 1
+        elif state is JobState.FAILED:
+            self.failed += 1
+        else:
+            self.cancelled += 1
         if self._hub.heard:
             text = None if error is None else f"{type(error).__name__}: {raised.text(error)}"
             self._hub.publish(events.JobFinished(**self._about(job), state=job.state, error=text))
@@ -76,7 +86,8 @@ class Narrator:
             self._hub.publish(events.WorkerStarted(time=self._now(), pid=worker.pid, spare=spare))
 
     def _departed(self, decision: decisions.Departed) -> None:
-        worker, death, reason, job = decision
+        worker, death = decision.worker, decision.death
+        reason, job = decision.reason, decision.job
         if reason in (Reason.CRASHED, Reason.BROKEN) and job is not None:
             self.crashes += 1
         if self._hub.heard:

@@ -26,7 +26,7 @@ from .functions import Function, FunctionTable, pickle_call, pickle_initializer
 from .hub import EventHub, Feed
 from .job import Job
 from .jobs import Attempt, JobInfo, JobState, Progress, Stats, WorkerInfo
-from .memory import FinishedJobs
+from .memory import JobBook
 from .narrator import Narrator
 from .options import JobOptions, Timeout, check_count, check_seconds
 from .processes.cpus import usable_cpus
@@ -96,8 +96,7 @@ class Pool:
         self._crew: Crew | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._functions = FunctionTable()
-        self._by_id: dict[str, JobRecord] = {}
-        self._finished = FinishedJobs()
+        self._book = JobBook()
         self._next_number = 1
         self._id_prefix = os.urandom(5).hex()
         self._wall_offset = 0.0
@@ -341,6 +340,7 @@ class Pool:
             number,
             function,
             id=options.id or f"{self._id_prefix}-{number}",
+            named=options.id is not None,
             payload=payload,
             priority=options.priority,
             retry=options.retry,
@@ -351,7 +351,7 @@ class Pool:
         )
         record.handle = job = Job[Any](self, record, loop)
         function.users += 1
-        self._by_id[record.id] = record
+        self._book.add(record)
         self._narrator.submitted(record)
         self._dispatcher.submitted(record, now)
         self._acting_crew.act()
@@ -421,14 +421,10 @@ class Pool:
 
     def _twin(self, id: str, function: Function, payload: bytes) -> Job[Any] | None:
         """Return the job that has this id already. Raises DuplicateJob if it is another call."""
-        record = self._by_id.get(id)
+        record = self._book.find(id)
         if record is None:
-            found = self._finished.find(id)
-            if found is None:
-                return None
-            record = found[0]
+            return None
         theirs = record.function
-        assert isinstance(theirs, Function)
         if theirs.name != function.name or record.payload != payload:
             raise DuplicateJob(
                 f"the id {id!r} belongs to another call, of {theirs.name}: an id names one call"
@@ -459,15 +455,11 @@ class Pool:
         The last 1,000 jobs that ended are remembered, their results only as long as somebody else
         holds them, unless the job was named by `options(id=...)`.
         """
-        record = self._by_id.get(id)
-        if record is not None:
-            job: Job[Any] = record.handle
-            return job
-        found = self._finished.find(id)
-        if found is None:
+        record = self._book.find(id)
+        if record is None:
             raise KeyError(id)
-        record, handle = found
-        return handle if handle is not None else self._shell_of(record)
+        job = self._book.handle(record)
+        return job if job is not None else self._shell_of(record)
 
     def _shell_of(self, record: JobRecord) -> Job[Any]:
         """Make a handle for a finished job whose own handle, and result, nobody kept."""
@@ -526,15 +518,15 @@ class Pool:
             worker.running is not None and worker.running.number in unfinished
             for worker in self._dispatcher.workers.values()
         )
-        counts = self._narrator.counts
+        counts = self._narrator
         return Stats(
             pending=len(unfinished) - running,
             running=running,
-            done=counts[JobState.DONE],
-            failed=counts[JobState.FAILED],
-            cancelled=counts[JobState.CANCELLED],
-            crashes=self._narrator.crashes,
-            resent=self._narrator.resent,
+            done=counts.done,
+            failed=counts.failed,
+            cancelled=counts.cancelled,
+            crashes=counts.crashes,
+            resent=counts.resent,
             workers=workers.count(Phase.READY),
             spares=workers.count(Phase.SPARE),
         )
@@ -544,12 +536,13 @@ class Pool:
 
         A reader that falls 10,000 events behind loses the oldest and gets an `EventsLost`.
         """
+        self._dispatcher.narrating = True
         return self._hub.listen()
 
     async def terminate(self, id: str) -> bool:
         """Cancel a job and wait until its process is gone; False: it had ended or is unknown."""
-        record = self._by_id.get(id)
-        if record is None:
+        record = self._book.find(id)
+        if record is None or record.state.ended:
             return False
         worker = record.worker
         running = record.state is JobState.RUNNING
@@ -588,14 +581,12 @@ class Pool:
 
     def sent(self, job: JobRecord) -> None:
         """The crew wrote the job to a worker."""
-        if self._hub.heard:
-            self._narrator.sent(job)
+        self._narrator.sent(job)
 
     def started(self, job: JobRecord) -> None:
         """A worker acknowledged the job."""
         job.handle._begin()
-        if self._hub.heard:
-            self._narrator.started(job)
+        self._narrator.started(job)
 
     def progressed(self, job: JobRecord, report: tuple[float, float | None, str | None]) -> None:
         """The running job reported its progress."""
@@ -607,17 +598,11 @@ class Pool:
 
     def resolved(self, record: JobRecord, ending: Ending) -> None:
         """The job has ended: give the outcome to its handle."""
-        job, record.handle = record.handle, None
-        del self._by_id[record.id]
+        job = record.handle
         error = None if job.done() else self._settle(record, job, ending)
         self._narrator.resolved(record, error)
-        function = record.function
-        assert isinstance(function, Function)
-        function.users -= 1
-        named = not record.id.startswith(self._id_prefix)
-        if not named:
-            record.payload = b""
-        self._finished.add(record, job, keep_result=named)
+        record.function.users -= 1
+        self._book.end(record, job)
         if self._room:
             self._admit()
         if self._drained and not self._dispatcher.unfinished:
@@ -627,9 +612,9 @@ class Pool:
             self._drained.clear()
 
     def _settle(self, record: JobRecord, job: Job[Any], ending: Ending) -> BaseException | None:
-        if isinstance(ending, decisions.Value):
+        if type(ending) is decisions.Value:
             try:
-                job.set_result(pickle.loads(_bytes(ending.payload)))
+                job.set_result(pickle.loads(ending.payload))
                 return None
             except BaseException as failed:
                 error: BaseException = explain.unpickling_failed(
@@ -647,7 +632,7 @@ class Pool:
 
     def _cancelled(self, record: JobRecord) -> None:
         """The handle was cancelled."""
-        if record.handle is None or self._loop is None or self._loop.is_closed():
+        if record.state.ended or self._loop is None or self._loop.is_closed():
             return
         self._dispatcher.cancelled(record, self._loop.time())
         self._acting_crew.act()
@@ -668,9 +653,8 @@ class Pool:
         return moment + self._wall_offset
 
     def _name_of(self, record: JobRecord) -> str:
-        function = record.function
-        assert isinstance(function, Function)
-        return function.name
+        name: str = record.function.name
+        return name
 
     def _attempts_of(self, record: JobRecord) -> tuple[Attempt, ...]:
         return tuple(
@@ -685,11 +669,6 @@ class Pool:
             )
             for attempt in record.attempts
         )
-
-
-def _bytes(payload: object) -> bytes | bytearray:
-    assert isinstance(payload, (bytes, bytearray))
-    return payload
 
 
 def _is_retryable(job: JobRecord, data: bytes | bytearray) -> bool:

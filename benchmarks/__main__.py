@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import compileall
 import importlib.util
 import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import asyncpool
+
+from . import __path__ as own_path
 from . import runner
 from .machine import inspect_machine
 from .measures import MEASURES
@@ -23,6 +27,7 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     options = _parse(arguments)
+    _compile()
     try:
         with asyncio.Runner(loop_factory=_loop_factory(options.loop)) as asyncio_runner:
             asyncio_runner.run(_run(options))
@@ -63,6 +68,15 @@ def _positive(text: str) -> int:
 
 def _best_loop() -> str:
     return "uvloop" if importlib.util.find_spec("uvloop") else "asyncio"
+
+
+def _compile() -> None:
+    """Have bytecode beside the sources, as an installed package has.
+
+    Where Python may not write any, every start of a worker would compile them anew.
+    """
+    for directory in (*asyncpool.__path__, *own_path):
+        compileall.compile_dir(directory, quiet=2)
 
 
 def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:

@@ -1,4 +1,4 @@
-"""What holds for all tests: both loops, the checks for leaks, and `--soak` for the long ones."""
+"""What holds for all tests: both loops, the checks for leaks, time limits, and `--soak` for the long ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.marks import Marks
 
-pytest_plugins = ["tests.support.loops", "tests.support.leaks"]
+pytest_plugins = ["tests.support.loops", "tests.support.leaks", "tests.support.limits"]
 
 # How long an example takes says nothing on a machine that runs worker processes beside it.
 hypothesis.settings.register_profile("asyncpool", deadline=None)

@@ -28,7 +28,7 @@ FLOORS = {
     "child": ["worker.*"],  # and has rules of its own, see below
     "shells": ["processes.*", "crew"],
     "face": [
-        *["job", "hub", "mapping", "pool", "testing", "demo", "cli", "__main__", "__init__"],
+        *["job", "hub", "mapping", "pool", "testing", "demo.*", "cli", "__main__", "__init__"],
         *["submitter", "narrator", "memory", "explain"],
     ],
 }

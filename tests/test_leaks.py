@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-from textwrap import dedent
-
 import pytest
 
-from tests.support.scripts import ROOT, Script
+from tests.support.inner import run_pytest
 
 # Each of these is a test module that misbehaves, and what its report must tell.
 LEAKS = {
@@ -130,33 +127,14 @@ TIDY = """
         await asyncio.to_thread(print)
     """
 
-CONFTEST = """
-    pytest_plugins = ["tests.support.loops", "tests.support.leaks"]
-    def pytest_configure() -> None:
-        from tests.support import leaks
-        leaks.GRACE_SECONDS = 0.5
-    """
-
-RUNNER = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
-OPTIONS = ("-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider", "--junitxml=report.xml")
-
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What pytest reports of each of these modules, and of a tidy one, when they run together."""
-    directory = tmp_path_factory.mktemp("leaks")
-    bodies = {"tidy": TIDY} | {name: body for name, (body, _) in LEAKS.items()}
-    for name, body in bodies.items():
-        (directory / f"test_{name}.py").write_text(dedent(body))
-    (directory / "conftest.py").write_text(dedent(CONFTEST))
-    done = Script(RUNNER, directory, argv=[*OPTIONS, "."]).run(within=90)
-    report = directory / "report.xml"
-    assert report.exists(), done
-    reports = dict.fromkeys(bodies, "")
-    for case in ET.parse(report).iter("testcase"):
-        name = case.attrib["classname"].rpartition("test_")[2]
-        reports[name] += "".join(case.itertext())
-    return reports
+    modules = {"tidy": TIDY} | {name: text for name, (text, _) in LEAKS.items()}
+    run = run_pytest(modules, tmp_path_factory.mktemp("leaks"))
+    assert "passed" in run.finished.stdout, run.finished
+    return run.reports
 
 
 @pytest.mark.parametrize("leak", LEAKS)

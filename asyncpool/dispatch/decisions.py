@@ -1,57 +1,69 @@
-"""What the dispatcher wants done, in the imperative, and how jobs end."""
+"""What the dispatcher wants done, in the imperative, and how jobs end.
+
+Not frozen: every job makes a few of these, and to freeze one costs more than to make it.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from .records import Death, JobRecord, Reason, WorkerRecord
 
 
-class Spawn(NamedTuple):
+@dataclass(slots=True)
+class Spawn:
     """Start a process for this worker."""
 
     worker: WorkerRecord
 
 
-class Send(NamedTuple):
+@dataclass(slots=True)
+class Send:
     """Write these jobs to the worker, in this order."""
 
     worker: WorkerRecord
     jobs: list[JobRecord]
 
 
-class Recall(NamedTuple):
+@dataclass(slots=True)
+class Recall:
     """Take back the tickets of all that the worker has not begun; answer with `recalled`."""
 
     worker: WorkerRecord
 
 
-class Kill(NamedTuple):
+@dataclass(slots=True)
+class Kill:
     """Kill the worker's process group; first ask for its stack if `want_stack`."""
 
     worker: WorkerRecord
     want_stack: bool
 
 
-class Stop(NamedTuple):
+@dataclass(slots=True)
+class Stop:
     """Tell the worker to leave by itself, and kill it if it does not."""
 
     worker: WorkerRecord
 
 
-class Started(NamedTuple):
+@dataclass(slots=True)
+class Started:
     """Tell that the job's attempt has begun."""
 
     job: JobRecord
 
 
-class Returned(NamedTuple):
+@dataclass(slots=True)
+class Returned:
     """Tell that the worker ended the attempt by itself."""
 
     job: JobRecord
 
 
-class Resent(NamedTuple):
+@dataclass(slots=True)
+class Resent:
     """Tell that the job is back in the queue."""
 
     job: JobRecord
@@ -59,13 +71,15 @@ class Resent(NamedTuple):
     charged: bool
 
 
-class Arrived(NamedTuple):
+@dataclass(slots=True)
+class Arrived:
     """Tell that a worker is ready or has become a spare."""
 
     worker: WorkerRecord
 
 
-class Departed(NamedTuple):
+@dataclass(slots=True)
+class Departed:
     """Tell that a worker is gone."""
 
     worker: WorkerRecord
@@ -74,19 +88,22 @@ class Departed(NamedTuple):
     job: JobRecord | None
 
 
-class Value(NamedTuple):
+@dataclass(slots=True)
+class Value:
     """The function returned; `payload` is what the worker sent."""
 
-    payload: object
+    payload: bytes | bytearray
 
 
-class Failure(NamedTuple):
+@dataclass(slots=True)
+class Failure:
     """The function raised; `error` is what the worker sent, decoded by whoever fed it."""
 
-    error: object
+    error: bytes | bytearray
 
 
-class Crash(NamedTuple):
+@dataclass(slots=True)
+class Crash:
     """The worker died once too often."""
 
     death: Death
@@ -94,7 +111,8 @@ class Crash(NamedTuple):
     ran_for: float
 
 
-class Overrun(NamedTuple):
+@dataclass(slots=True)
+class Overrun:
     """The attempt took longer than `timeout`, or the job passed its deadline (`timeout` None)."""
 
     timeout: float | None
@@ -102,21 +120,24 @@ class Overrun(NamedTuple):
     pid: int | None
 
 
-class NoWorkers(NamedTuple):
+@dataclass(slots=True)
+class NoWorkers:
     """No worker can be started."""
 
     death: Death
     tries: int
 
 
-class Cancelled(NamedTuple):
+@dataclass(slots=True)
+class Cancelled:
     """Somebody cancelled the job."""
 
 
 Ending: TypeAlias = Value | Failure | Crash | Overrun | NoWorkers | Cancelled
 
 
-class Resolve(NamedTuple):
+@dataclass(slots=True)
+class Resolve:
     """Tell the caller how the job ended; comes exactly once for every job."""
 
     job: JobRecord

@@ -59,6 +59,11 @@ STALL_SECONDS = 0.005
 ACK_SECONDS = 1.0
 """A worker that has jobs, runs none and begins none for so long is replaced."""
 
+# Python 3.11 takes 0.1 us to find a member of an enum by name, and each job needs a dozen.
+_SENT, _RUNNING, _DONE = JobState.SENT, JobState.RUNNING, JobState.DONE
+_ATTEMPT_DONE = Outcome.DONE
+_READY = Phase.READY
+
 _COMING = (Phase.STARTING, Phase.LOADING)
 _SERVING = (Phase.READY, Phase.SPARE)
 
@@ -92,10 +97,17 @@ class Dispatcher:
         self._unwanted: list[WorkerRecord] = []  # began a job that had just been cancelled
         self._idle: dict[int, WorkerRecord] = {}
         self._touched: dict[int, WorkerRecord] = {}  # may have room for more short jobs
+        self.narrating = False
+        """Whether somebody wants to be told of the steps of each job, not only of its end."""
         self.unfinished: dict[int, JobRecord] = {}
         self.workers: dict[int, WorkerRecord] = {}
         self.wake_at = NEVER
         """When `time_passed` must be called at the latest; only that call moves it back."""
+
+    @property
+    def has_decided(self) -> bool:
+        """Whether there is something to `take`."""
+        return bool(self._decisions)
 
     def take(self) -> list[Decision]:
         """Return the decisions since the last call; they must be carried out in this order."""
@@ -193,43 +205,54 @@ class Dispatcher:
         """The worker is about to call the job's function."""
         worker = self.workers[serial]
         job = worker.sent[0] if worker.sent else None
-        if worker.running or job is None or job.number != number or job.next_attempt != attempt:
+        if worker.running or job is None or job.number != number:
             raise ProtocolError(f"ACK of job {number}, attempt {attempt}, from {worker!r}")
+        if attempt != len(job.attempts) + 1:
+            raise ProtocolError(f"ACK of attempt {attempt} of {job!r}, from {worker!r}")
         worker.sent.popleft()
         worker.running = job
         worker.since = now
         worker.begun += 1
-        self._starts.proved()
+        if self._starts.fruitless:
+            self._starts.proved()
         job.attempts.append(AttemptRecord(attempt, worker.pid, now))
-        if job.state.ended:  # cancelled after the worker had taken its ticket
+        if job.state is not _SENT:  # cancelled after the worker had taken its ticket
             job.attempts[-1].end(Outcome.CANCELLED, now)
             self._unwanted.append(worker)
             return
-        job.state = JobState.RUNNING
-        self._decisions.append(Started(job))
+        job.state = _RUNNING
+        if self.narrating or job.start_awaited:
+            self._decisions.append(Started(job))
         if job.timeout is not None:
             worker.expires_at = now + job.timeout
             self._want(worker.expires_at)
-        if worker.sent:
-            self._want(now + STALL_SECONDS)
+        if worker.sent and now + STALL_SECONDS < self.wake_at:
+            self.wake_at = now + STALL_SECONDS
 
     def returned(
-        self, serial: int, number: int, attempt: int, payload: object, seconds: float, now: float
+        self,
+        serial: int,
+        number: int,
+        attempt: int,
+        payload: bytes | bytearray,
+        seconds: float,
+        now: float,
     ) -> None:
         """The function returned after that many seconds."""
         job = self._ended(serial, number, attempt, seconds, now)
         if job is None:
             return
-        job.attempts[-1].end(Outcome.DONE, now)
-        self._decisions.append(Returned(job))
-        self._finish(job, JobState.DONE, Value(payload))
+        job.attempts[-1].end(_ATTEMPT_DONE, now)
+        if self.narrating:
+            self._decisions.append(Returned(job))
+        self._finish(job, _DONE, Value(payload))
 
     def raised(
         self,
         serial: int,
         number: int,
         attempt: int,
-        error: object,
+        error: bytes | bytearray,
         seconds: float,
         now: float,
         *,
@@ -240,7 +263,8 @@ class Dispatcher:
         if job is None:
             return
         job.attempts[-1].end(Outcome.ERROR, now)
-        self._decisions.append(Returned(job))
+        if self.narrating:
+            self._decisions.append(Returned(job))
         job.errors += 1
         if job.errors <= job.retry.max_errors and retryable():
             self._decisions.append(Resent(job, Reason.ERROR, charged=True))
@@ -371,12 +395,15 @@ class Dispatcher:
         self._decisions.extend(sends.values())
 
     def _top_up(self, worker: WorkerRecord, share: int, sends: dict[int, Send], now: float) -> None:
-        if worker.phase is not Phase.READY:
+        if worker.phase is not _READY:
             return
         room = min(share, pace.WINDOW_JOBS - len(worker.sent), self._tasks_left(worker))
         for _ in range(room):
             job = self._ready.peek()
-            if job is None or worker.backlog + pace.cost(job.function) > pace.WINDOW_SECONDS:
+            if job is None:
+                return
+            cost = job.function.seconds + pace.OVERHEAD_SECONDS
+            if worker.backlog + cost > pace.WINDOW_SECONDS:
                 return
             self._ready.pop()
             self._send(worker, job, sends, now)
@@ -392,12 +419,12 @@ class Dispatcher:
         if worker.running is None:
             if not worker.sent:
                 worker.since = now
-            self._want(now + ACK_SECONDS)
+                self._want(now + ACK_SECONDS)
         elif not worker.sent:
             self._want(now + STALL_SECONDS)
-        job.state = JobState.SENT
+        job.state = _SENT
         job.worker = worker
-        job.cost = pace.cost(job.function)
+        job.cost = job.function.seconds + pace.OVERHEAD_SECONDS
         worker.backlog += job.cost
         worker.sent.append(job)
         send = sends.get(worker.serial)
@@ -437,9 +464,9 @@ class Dispatcher:
         worker.jobs_done += 1
         job.worker = None
         worker.backlog = worker.backlog - job.cost if worker.sent else 0.0
-        if worker.phase is Phase.READY:
+        if worker.phase is _READY:
             self._set_free(worker)
-        return None if job.state.ended else job
+        return job if job.state is _RUNNING else None
 
     def _set_free(self, worker: WorkerRecord) -> None:
         """Let a worker that runs nothing take more, unless it is worn and has to be replaced."""
@@ -531,7 +558,7 @@ class Dispatcher:
             if not self._ready:
                 return
             self._hopeless = False
-            self._starts.forgive()
+            self._starts.forgive(self._next_serial)
         missing = self._size + self._spares - self._count((*_COMING, *_SERVING))
         if missing <= 0:
             return
@@ -609,12 +636,18 @@ class Dispatcher:
         if worker.reason is Reason.CLOSED:
             return
         refused = worker.pid == 0 and worker.reason is None
-        if self._starts.failed(now, begun_at=worker.since, refused=refused):
+        if self._starts.failed(
+            now,
+            serial=worker.serial,
+            next_serial=self._next_serial,
+            begun_at=worker.since,
+            refused=refused,
+        ):
             self._give_up(death, self._starts.failures)
 
     def _give_up(self, death: Death, tries: int) -> None:
-        """Fail all that waits, unless some worker lives; the next job tries again."""
-        if self._count((Phase.READY,)):
+        """Fail all that waits, unless some worker lives or may yet; the next job tries again."""
+        if self._count((Phase.READY, *_COMING)):
             return
         self._hopeless = True
         for job in list(self._ready):

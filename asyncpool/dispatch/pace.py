@@ -19,11 +19,6 @@ OVERHEAD_SECONDS = 15e-6
 _MEMORY = 8
 
 
-def cost(function: Paced) -> float:
-    """Return the expected seconds that a worker is busy with one job of this function."""
-    return function.seconds + OVERHEAD_SECONDS
-
-
 def observe(function: Paced, seconds: float) -> None:
     """Learn from one call: longer ones count at once, shorter ones bit by bit."""
     expected = function.seconds

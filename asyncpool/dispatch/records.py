@@ -11,6 +11,8 @@ from ..retry import Retry
 
 NEVER = float("inf")
 
+_PENDING, _RUNNING = JobState.PENDING, Outcome.RUNNING  # see `dispatcher`
+
 
 class Paced(Protocol):
     """A function, as far as the dispatcher cares: how long a call of it is expected to take."""
@@ -28,7 +30,7 @@ class AttemptRecord:
         self.pid = pid
         self.started_at = started_at
         self.ended_at: float | None = None
-        self.outcome = Outcome.RUNNING
+        self.outcome = _RUNNING
         self.exit_code: int | None = None
         self.signal: int | None = None
 
@@ -41,7 +43,8 @@ class JobRecord:
     """A job from its submission to its end.
 
     `number` orders the submissions; `deadline`, `not_before` and `timeout` are in seconds, the
-    first two on the dispatcher's clock. `function`, `payload` and `handle` are the caller's.
+    first two on the dispatcher's clock. `function` is Paced; what else it is, and `payload`, `handle`
+    and `named` (the id was given by the user), is the caller's business.
     """
 
     __slots__ = (
@@ -53,11 +56,13 @@ class JobRecord:
         "function",
         "handle",
         "id",
+        "named",
         "not_before",
         "number",
         "payload",
         "priority",
         "retry",
+        "start_awaited",
         "state",
         "submitted_at",
         "timeout",
@@ -67,9 +72,10 @@ class JobRecord:
     def __init__(
         self,
         number: int,
-        function: Paced,
+        function: Any,
         *,
         id: str = "",
+        named: bool = False,
         payload: bytes = b"",
         priority: int = 0,
         retry: Retry,
@@ -82,6 +88,7 @@ class JobRecord:
         self.number = number
         self.function = function
         self.id = id
+        self.named = named
         self.payload = payload
         self.priority = priority
         self.retry = retry
@@ -90,7 +97,8 @@ class JobRecord:
         self.not_before = not_before
         self.submitted_at = submitted_at
         self.handle = handle
-        self.state = JobState.PENDING
+        self.state = _PENDING
+        self.start_awaited = False  # somebody waits for the first ACK
         self.crashes = 0
         self.errors = 0
         self.cost = 0.0

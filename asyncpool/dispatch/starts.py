@@ -22,24 +22,32 @@ FRUITLESS_BOUND = 100
 class Starts:
     """The record of failing starts since the last success."""
 
-    __slots__ = ("_failing_since", "failures", "fruitless", "next_at")
+    __slots__ = ("_anew_from", "_counts_from", "_failing_since", "failures", "fruitless", "next_at")
 
     def __init__(self) -> None:
         self.failures = 0
         self.fruitless = 0
         self.next_at = 0.0
         self._failing_since = 0.0
+        self._anew_from = 0  # serial: what began earlier was given up
+        self._counts_from = 0  # serial: what began earlier, did so beside one that was counted
 
-    def failed(self, now: float, *, begun_at: float, refused: bool) -> bool:
+    def failed(
+        self, now: float, *, serial: int, next_serial: int, begun_at: float, refused: bool
+    ) -> bool:
         """Book a worker that did not get ready; tell whether it is hopeless.
 
         `refused`: the system did not even make a process.
         """
+        if serial < self._anew_from:
+            return False
         if not self.failures:
             self._failing_since = begun_at
-        self.failures += 1
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self.failures - 1))
-        self.next_at = now + pause
+        if serial >= self._counts_from:
+            self._counts_from = next_serial
+            self.failures += 1
+            pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self.failures - 1))
+            self.next_at = now + pause
         elapsed = now - self._failing_since
         if refused:
             return self.failures >= FEWEST_TRIES and elapsed >= SYSTEM_PATIENCE
@@ -65,8 +73,9 @@ class Starts:
         if not self.failures:
             self.next_at = 0.0
 
-    def forgive(self) -> None:
+    def forgive(self, next_serial: int) -> None:
         """Begin anew, as after a pause or for a new caller."""
+        self._anew_from = next_serial
         self.failures = self.fruitless = 0
         self.next_at = 0.0
 

@@ -36,6 +36,18 @@ def read_stack(fd: int, start: int = 0) -> str:
     return os.pread(fd, max(0, size - start), start).decode(errors="replace").strip()
 
 
+def is_stream(fd: int) -> bool:
+    """Whether this standard descriptor is what its number says.
+
+    If a program was started without it, or closed it, whatever was opened next has its number;
+    but what Python opens is not inheritable, and a standard stream is.
+    """
+    try:
+        return os.get_inheritable(fd)
+    except OSError:
+        return False
+
+
 class Stderr:
     """Relays what a worker writes to stderr to this process's own, and keeps the end of it.
 
@@ -75,6 +87,15 @@ class Stderr:
         except (EOFError, OSError):
             return
 
+    def show(self, text: str) -> None:
+        """Print a text to the real stderr, as far as that takes it at once."""
+        data = text.encode(errors="replace") + b"\n"
+        for start in range(0, len(data), _RELAY_CHUNK):
+            if self._unwritten:
+                return
+            self._unwritten = data[start : start + _RELAY_CHUNK]
+            self._write()
+
     def _keep_rest(self) -> None:
         """Read the rest for the tail alone: the real stderr is stuck."""
         while data := os.read(self.fd, 1 << 16):
@@ -82,9 +103,12 @@ class Stderr:
 
     def _write(self) -> bool:
         try:
-            if not select.select([], [2], [], 0)[1]:
+            if not is_stream(2):
+                written = len(self._unwritten)
+            elif select.select([], [2], [], 0)[1]:
+                written = os.write(2, self._unwritten)
+            else:
                 return False
-            written = os.write(2, self._unwritten)
         except (OSError, ValueError):  # this process has no stderr
             written = len(self._unwritten)
         self._unwritten = self._unwritten[written:]

@@ -14,13 +14,15 @@ The facts behind the ways of noticing a death:
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import os
 import signal
 import subprocess
+import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Coroutine, Generator, Mapping
 from contextlib import suppress
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from .. import frames
 from ..dispatch.records import Death
@@ -44,6 +46,8 @@ STACK_SECONDS = 0.1
 """How long a worker that is about to be killed may take to write its stack."""
 
 STDERR_RETRY_SECONDS = 0.05
+
+T = TypeVar("T")
 
 
 class Listener(Protocol):
@@ -86,10 +90,12 @@ class WorkerProcess:
         self._transport: asyncio.SubprocessTransport | None = None
         self._pidfd = -1
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._reaping: asyncio.TimerHandle | None = None
         self._writing = False
         self._condemned = False
         self._why = ""
         self._reaped = False
+        self._exit: asyncio.Future[None] | None = None
         self._dead = False
 
     def __repr__(self) -> str:
@@ -103,8 +109,10 @@ class WorkerProcess:
         pipes = self._pipes = Pipes()
         try:
             await self._execute(pipes, env)
-        except BaseException:
+        except BaseException as error:
             pipes.close()
+            if isinstance(error, asyncio.CancelledError):
+                await self._until_reaped()
             if self._transport is not None:
                 self._transport.close()
             raise
@@ -122,17 +130,27 @@ class WorkerProcess:
             self.kill()
 
     async def _execute(self, pipes: Pipes, env: Mapping[str, str] | None) -> None:
-        self._transport, _ = await self._loop.subprocess_exec(
-            lambda: _ExitWatch(self),
-            *interpreter.worker_command(pipes.for_worker, forensics.STACK_SIGNAL),
-            stdin=subprocess.DEVNULL,
-            stdout=None if _is_open(1) else subprocess.DEVNULL,
-            stderr=pipes.stderr_in,
-            pass_fds=pipes.for_worker,
-            start_new_session=True,
-            env=interpreter.worker_environment(env),
+        transport, _ = await _OneThreadAtATime(
+            self._loop.subprocess_exec(
+                lambda: _ExitWatch(self),
+                *interpreter.worker_command(pipes.for_worker, forensics.STACK_SIGNAL),
+                stdin=subprocess.DEVNULL,
+                stdout=None if forensics.is_stream(1) else subprocess.DEVNULL,
+                stderr=pipes.stderr_in,
+                pass_fds=pipes.for_worker,
+                start_new_session=True,
+                env=interpreter.worker_environment(env),
+            )
         )
-        self.pid = self._transport.get_pid()
+        self._transport = transport
+        self.pid = transport.get_pid()
+
+    async def _until_reaped(self) -> None:
+        """Wait for the end of a process whose spawn was cancelled, as it can by now only die."""
+        # asyncio has done so; uvloop has killed it, and fails if its loop is closed before the end.
+        if not self._reaped and not isinstance(self._loop, asyncio.SelectorEventLoop):
+            self._exit = self._loop.create_future()
+            await asyncio.wait({self._exit}, timeout=CLOSING_SECONDS)
 
     def _watch_pidfd(self) -> None:
         with suppress(OSError):  # reaped already: process_exited tells
@@ -344,6 +362,8 @@ class WorkerProcess:
     def _process_exited(self) -> None:
         """asyncio has reaped it."""
         self._reaped = True
+        if self._exit is not None and not self._exit.done():
+            self._exit.set_result(None)
         if self._transport is None or not self.pid:
             return  # `spawn` goes on from here
         code = self._transport.get_returncode()
@@ -357,8 +377,11 @@ class WorkerProcess:
 
     def _status_is_lost(self) -> None:
         """Somebody else reaped the child, and no notice will come."""
-        if self._dead:
-            return
+        if not self._dead:
+            self._bury()
+
+    def _bury(self) -> None:
+        """End what the loop will not end; nothing is told of a death that was told before."""
         self._reaped = True
         self._finish(None, None)
         if self._transport is not None and isinstance(self._loop, asyncio.SelectorEventLoop):
@@ -377,7 +400,21 @@ class WorkerProcess:
         self._sweep_group()
         death = self._explain(exit_code, signal_)
         self._release()
+        if not self._reaped:
+            self._reaping = self._loop.call_later(STATUS_SECONDS, self._see_to_reaping, True)
         self._listener.died(self, death)
+
+    def _see_to_reaping(self, wait: bool) -> None:
+        """Bury what the loop has not: somebody was faster, or has taken SIGCHLD from uvloop."""
+        peek = os.WNOWAIT if wait else 0
+        try:
+            left = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | peek)
+        except ChildProcessError:
+            left = None
+        if left is not None and wait:
+            self._reaping = self._loop.call_later(STATUS_SECONDS, self._see_to_reaping, False)
+            return
+        self._bury()
 
     def _drain(self) -> None:
         """Read what is in the pipe; somebody else may hold it open, so there may be no end."""
@@ -394,10 +431,13 @@ class WorkerProcess:
         oom = self._oom.struck()
         if signal_ != signal.SIGKILL or self._condemned:
             oom = None
+        stack = self._take_stack() or None
+        if stack and not self._condemned and self._stderr is not None and faulthandler.is_enabled():
+            self._stderr.show(stack)  # where the parent's own dump would go
         return Death(
             exit_code,
             signal_,
-            stack=self._take_stack() or None,
+            stack=stack,
             stderr=self._stderr.tail if self._stderr is not None else "",
             oom=oom,
         )
@@ -436,6 +476,8 @@ class WorkerProcess:
             self._pidfd = -1
 
     def _is_gone(self) -> None:
+        if self._reaping is not None:
+            self._reaping.cancel()
         if not self.gone.done():
             self.gone.set_result(None)
 
@@ -458,14 +500,30 @@ class _ExitWatch(asyncio.SubprocessProtocol):
         self._worker._process_exited()
 
 
+class _OneThreadAtATime(Generator[Any, Any, T]):
+    """Awaits a coroutine; while it takes a step, in whatever thread, none of its kind does.
+
+    A step that forks must be alone: of two uvloops that fork at the same time one refuses, and
+    leaks three descriptors.
+    """
+
+    _stepping = threading.Lock()
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self
+
+    def send(self, value: Any, /) -> Any:
+        with self._stepping:
+            return self._work.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        with self._stepping:
+            return self._work.throw(*error)
+
+
 def _kill_group(pid: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
-
-
-def _is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True

@@ -5,8 +5,11 @@ from time import monotonic
 
 Report = Callable[[float, "float | None", "str | None"], None]
 
-running: "CurrentJob | None" = None
-"""The job that this worker runs; set by the worker's loop alone."""
+running: "tuple[bytes | bytearray, int, float, Report] | None" = None
+"""The id, attempt, deadline (or NaN) and reporter of the job that this worker runs.
+
+Set by the worker's loop alone; plain facts, since few jobs ever ask.
+"""
 
 
 class CurrentJob:
@@ -46,7 +49,9 @@ def current_job() -> CurrentJob:
     """Return the job whose code is running. Raises RuntimeError outside of a job."""
     if running is None:
         raise RuntimeError("current_job() works only inside a job, in a worker process")
-    return running
+    id, attempt, deadline, report = running
+    known = None if deadline != deadline else deadline
+    return CurrentJob(str(id, "utf-8"), attempt, known, report)
 
 
 class Throttle:

@@ -76,9 +76,11 @@ class Worker:
         self._ticket: int | None = None  # taken, but its job has not arrived yet
         self._leaving = False
         self._out: list[bytes] = []
+        self._bulky = False  # one of them is large
         self._writing = _thread.allocate_lock()  # a job's threads may report progress
         self._throttle = context.Throttle(REPORT_BURST, REPORTS_PER_SECOND)
         self._unreported: bytes | None = None
+        self._now = (0, 0)  # the attempt and number of the job that runs
         self._memory_fd = -1
         self._reaper: object = None
 
@@ -198,11 +200,9 @@ class Worker:
         """Call the job's function and queue its result for the next write."""
         deadline, id_size = JOB_HEAD.unpack_from(payload)
         start = JOB_HEAD.size + id_size
-        job_id = str(payload[JOB_HEAD.size : start], "utf-8")
-        report = self._reporter(attempt, number)
-        context.running = context.CurrentJob(
-            job_id, attempt, deadline if deadline == deadline else None, report
-        )
+        job_id = payload[JOB_HEAD.size : start]
+        self._now = (attempt, number)
+        context.running = (job_id, attempt, deadline, self._report)
         begun = perf_counter()
         kind, answer = self._call(function, memoryview(payload)[start:])
         elapsed = min(int((perf_counter() - begun) * 1e6), MAX_MICROSECONDS)
@@ -215,6 +215,7 @@ class Worker:
             self._out.append(frames.encode(frames.MEMORY, number=self._resident()))
         self._out.append(HEADER.pack(kind, attempt, elapsed, number, len(answer)))
         self._out.append(answer)
+        self._bulky = len(answer) >= frames.BULK
 
     def _call(self, number: int, arguments: memoryview) -> tuple[int, bytes]:
         """Return what the call gave: RETURNED or RAISED, and its bytes."""
@@ -242,17 +243,15 @@ class Worker:
             subject = raised.type_name(type(value))
             return frames.RAISED, raised.encode(error, raised.RESULT, subject)
 
-    def _reporter(self, attempt: int, number: int) -> context.Report:
-        def report(done: float, total: "float | None", message: "str | None") -> None:
-            payload = marshal.dumps((done, total, message))
-            frame = frames.encode(frames.PROGRESS, attempt=attempt, number=number, payload=payload)
-            if self._throttle.allows():
-                self._unreported = None
-                self._write([frame])
-            else:
-                self._unreported = frame
-
-        return report
+    def _report(self, done: float, total: "float | None", message: "str | None") -> None:
+        attempt, number = self._now
+        payload = marshal.dumps((done, total, message))
+        frame = frames.encode(frames.PROGRESS, attempt=attempt, number=number, payload=payload)
+        if self._throttle.allows():
+            self._unreported = None
+            self._write(frame)
+        else:
+            self._unreported = frame
 
     def _resident(self) -> int:
         pages = int(os.pread(self._memory_fd, 64, 0).split()[1])
@@ -262,17 +261,19 @@ class Worker:
 
     def say(self, kind: int, number: int = 0) -> None:
         """Send a frame without a payload at once."""
-        self._write([frames.encode(kind, number=number)])
+        self._write(frames.encode(kind, number=number))
 
     def _flush(self) -> None:
+        """Write all that has been gathered, in one system call unless that costs a big copy."""
         out, self._out = self._out, []
-        self._write(out)
+        if self._bulky:
+            self._bulky = False
+            self._write(*out)
+        else:
+            self._write(b"".join(out))
 
-    def _write(self, pieces: list[bytes]) -> None:
-        """Write it all, in one system call if it is small."""
+    def _write(self, *pieces: bytes) -> None:
         with self._writing:
-            if sum(map(len, pieces)) <= frames.BULK:
-                pieces = [b"".join(pieces)]
             for piece in pieces:
                 written = os.write(self._results, piece)
                 while written < len(piece):

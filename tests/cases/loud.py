@@ -104,8 +104,8 @@ def close_stdout() -> None:
 
 
 def replace_stdout() -> None:
-    sys.stdout = None  # type: ignore[assignment]
-    sys.stderr = None  # type: ignore[assignment]
+    sys.stdout = None
+    sys.stderr = None
 
 
 def reopen_stdout() -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -131,21 +134,29 @@ async def test_another_thread_can_submit_by_way_of_the_loop() -> None:
 
 
 @pytest.mark.parametrize("make_loop", LOOPS.values(), ids=LOOPS)
-@pytest.mark.parametrize("when", ["starting", "idle", "busy", "queued"])
-def test_a_loop_that_ends_leaves_no_worker_behind(make_loop: LoopFactory, when: str) -> None:
+@pytest.mark.parametrize("when", ["starting", "idle", "busy", "queued", "crashed", "cancelling"])
+def test_a_loop_that_ends_leaves_no_worker_behind(
+    make_loop: LoopFactory, when: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def main() -> None:
         pool = await Pool(2).__aenter__()
         if when == "starting":
             return
-        await full_crew(pool, 2)
-        if when != "idle":
+        pids = await full_crew(pool, 2)
+        if when == "crashed":
+            os.kill(pids[0], signal.SIGKILL)
+            time.sleep(0.2)  # the loop's last turn learns of it
+        elif when != "idle":
             count = 2 if when == "busy" else 10
             started = [pool.submit(jobs.spin) for _ in range(count)]
             await asyncio.gather(started[0].started(), started[1].started())
+            if when == "cancelling":
+                started[0].cancel()  # its worker's replacement is being started in the last turn
 
     with asyncio.Runner(loop_factory=make_loop) as runner:
         runner.run(main())
     assert procs.kids() == []
+    assert [record.getMessage() for record in caplog.records] == []
 
 
 @pytest.mark.parametrize("make_loop", LOOPS.values(), ids=LOOPS)

@@ -109,7 +109,8 @@ async def test_every_size_near_the_bulk_limit(pool: Pool) -> None:
 
 async def test_next_to_nothing(pool: Pool) -> None:
     """BIG-1: values of length zero are values."""
-    for value in (b"", "", [], (), {}, None, 0, bytearray()):
+    values: list[object] = [b"", "", [], (), {}, None, 0, bytearray()]
+    for value in values:
         echoed = await pool.submit(jobs.echo, value)
         assert echoed == value
         assert type(echoed) is type(value)

@@ -14,7 +14,6 @@ The order of things around a test, from the outside in:
 from __future__ import annotations
 
 import asyncio
-import faulthandler
 import gc
 import logging
 import os
@@ -119,10 +118,8 @@ def complaints() -> Iterator[list[str]]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_left(complaints: list[str], request: pytest.FixtureRequest) -> Iterator[None]:
+def nothing_left(complaints: list[str]) -> Iterator[None]:
     """Fail if a test left a process, zombie, thread or descriptor, or upset an event loop."""
-    if request.node.get_closest_marker("soak"):
-        faulthandler.cancel_dump_traceback_later()
     before = take_inventory()
     yield
     gc.collect()  # unawaited coroutines, unretrieved exceptions and open files report themselves
