@@ -7,6 +7,7 @@ takes the parsed options and returns the exit code.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -14,11 +15,14 @@ from typing import NoReturn
 
 from . import __version__
 
-BAD_USAGE, INTERRUPTED, NOBODY_READS = 2, 128 + 2, 128 + 13  # the latter as shells call signals
+FAILED, BAD_USAGE = 1, 2
+INTERRUPTED, NOBODY_READS = 128 + 2, 128 + 13  # what shells make of SIGINT and SIGPIPE
+
+OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 EXAMPLE = """\
 example:
-  asyncpool demo --crash-rate 0.5     watch jobs survive the crashes of their workers
+  asyncpool demo --crash-rate 0.5
 
 exit codes:
   0 all is well, 1 some jobs failed, 2 bad usage, 130 interrupted
@@ -30,20 +34,27 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Complain and exit."""
-        self.exit(BAD_USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(BAD_USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     try:
+        _occupy_standard_streams()
         try:
             return _run(argv)
         finally:
-            if sys.stdout is not None:  # it is closed
-                sys.stdout.flush()  # at the latest here we learn that nobody reads it
+            if sys.stdout is not None:  # it was closed
+                sys.stdout.flush()  # at the latest here we learn that it cannot be written
     except BrokenPipeError:
         _discard_output()
         return NOBODY_READS
+    except OSError as error:
+        if error.errno not in OUTPUT_ERRORS:
+            raise
+        _discard_output()
+        print(f"asyncpool: cannot write the output: {error.strerror}", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         print("asyncpool: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -70,6 +81,15 @@ def build_parser() -> Parser:
     for command in (demo,):
         command.add_to(commands)
     return parser
+
+
+def _occupy_standard_streams() -> None:
+    """Let no other file get the number of a stream that was closed: libuv aborts on it."""
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
 
 
 def _discard_output() -> None:

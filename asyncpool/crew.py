@@ -308,6 +308,7 @@ class Crew:
 
     def _distrust(self, worker: WorkerProcess, why: str) -> None:
         logger.error("worker %d is replaced, it broke the protocol: %s", worker.pid, why)
+        worker.blame(why)
         if worker.serial in self._dispatcher.workers:
             self._dispatcher.broken(worker.serial)
 

@@ -4,7 +4,7 @@
     ├── JobError                  one job did not give a value
     │   ├── WorkerCrashed         its worker died under it too often
     │   ├── JobTimeout            it ran, or waited, longer than it was allowed to
-    │   ├── JobExited             it raised what is not an Exception, or would read as our cancelling
+    │   ├── JobExited             it raised no Exception, or what would read as our cancelling
     │   └── SerializationError    something of it does not cross between processes
     ├── PoolClosed                the pool takes no more jobs
     ├── PoolFull                  `max_pending` jobs are unfinished

@@ -122,7 +122,8 @@ def _crashed(
     job: JobRecord, name: str, attempts: tuple[Attempt, ...], crash: Crash
 ) -> WorkerCrashed:
     death = crash.death
-    text = f"job {job.id} ({name}) {_times(job.crashes)}: worker {crash.pid} {cause_of(death)}"
+    cause = f"broke the protocol and was killed ({death.why})" if death.why else cause_of(death)
+    text = f"job {job.id} ({name}) {_times(job.crashes)}: worker {crash.pid} {cause}"
     text += f" {crash.ran_for:.3g} s into attempt {len(attempts)}"
     if where := innermost_frame(death.stack):
         text += f", in {where}"

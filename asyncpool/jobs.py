@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 
 
 class JobState(Enum):
@@ -28,7 +28,7 @@ class JobState(Enum):
         return self in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
 
 
-class Outcome(str, Enum):
+class Outcome(StrEnum):
     """How one attempt ended."""
 
     RUNNING = "running"
@@ -38,8 +38,6 @@ class Outcome(str, Enum):
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
     RECYCLED = "recycled"
-
-    __str__ = str.__str__
 
 
 @dataclass(frozen=True, slots=True)

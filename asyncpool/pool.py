@@ -691,7 +691,6 @@ def _setup(
     max_memory: int | None,
 ) -> Setup:
     """Check and pack what every worker will be told."""
-
     if isinstance(preload, str):
         raise TypeError(f"preload takes several module names: preload=({preload!r},)")
     packed_chaos = None

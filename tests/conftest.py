@@ -1,4 +1,4 @@
-"""What holds for all tests: both loops, the checks for leaks, time limits, and `--soak` for the long ones."""
+"""What holds for all tests: both loops, checks for leaks, time limits, and `--soak`."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ pool replaces the worker and sends the job again, until every result is there.
 """
 
 EPILOG = """\
-With --json, each event is an object on a line of its own, printed as it happens:
-"event" is its name, as `asyncpool` calls the class, and "elapsed" is in seconds.
-The last line is the "Summary", which holds all results.
+With --json, each event is an object on a line of its own, as it happens. Its
+"event" is the name of its class in asyncpool, "elapsed" is in seconds. The last
+line is the "Summary", which holds all results.
 
 examples:
   asyncpool demo
@@ -105,7 +105,7 @@ def _rate(text: str) -> float:
         rate = -1.0
     if not 0 <= rate < 1:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not from 0 to below 1 (at 1, no job would ever end)"
+            f"{text!r} is not in the range from 0 to below 1, where no job would ever end"
         )
     return rate
 

@@ -79,10 +79,11 @@ class Teller(Protocol):
 
 
 class Places:
-    """Who replaced whom: a worker takes the place that has been vacant for longest."""
+    """Who replaced whom: a worker takes a new place, or the one that was vacant for longest."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
         self.predecessors: dict[int, int] = {}
+        self._new = size
         self._taken: set[int] = set()
         self._vacant: deque[int] = deque()
 
@@ -91,7 +92,9 @@ class Places:
         match event:
             case WorkerStarted(pid=int(pid)):
                 self._taken.add(pid)
-                if self._vacant:
+                if self._new:
+                    self._new -= 1
+                elif self._vacant:
                     self.predecessors[pid] = self._vacant.popleft()
             case WorkerExited(pid=int(pid)) if pid in self._taken:
                 self._taken.remove(pid)
@@ -110,7 +113,7 @@ def named(numbers: Iterable[int]) -> dict[str, int]:
 
 async def play(show: Show, teller: Teller, say: Callable[[str], object]) -> Ending:
     """Run the jobs to their ends, and say what the teller tells meanwhile."""
-    began, began_at, places = time.monotonic(), time.time(), Places()
+    began, began_at, places = time.monotonic(), time.time(), Places(show.workers)
     _say_all(say, teller.opening())
     chaos = Chaos(
         crash_rate=show.crash_rate, seed=show.seed, points=("before_result",), deaths=("SIGSEGV",)

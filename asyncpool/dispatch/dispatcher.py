@@ -558,7 +558,8 @@ class Dispatcher:
             if not self._ready:
                 return
             self._hopeless = False
-            self._starts.forgive(self._next_serial)
+            coming = (w.serial for w in self.workers.values() if w.phase in _COMING)
+            self._starts.forgive(min(coming, default=self._next_serial))
         missing = self._size + self._spares - self._count((*_COMING, *_SERVING))
         if missing <= 0:
             return
@@ -647,7 +648,7 @@ class Dispatcher:
 
     def _give_up(self, death: Death, tries: int) -> None:
         """Fail all that waits, unless some worker lives or may yet; the next job tries again."""
-        if self._count((Phase.READY, *_COMING)):
+        if self._count((Phase.READY, Phase.LOADING)):
             return
         self._hopeless = True
         for job in list(self._ready):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any, Protocol
 
 from ..jobs import JobState, Outcome
@@ -43,8 +43,8 @@ class JobRecord:
     """A job from its submission to its end.
 
     `number` orders the submissions; `deadline`, `not_before` and `timeout` are in seconds, the
-    first two on the dispatcher's clock. `function` is Paced; what else it is, and `payload`, `handle`
-    and `named` (the id was given by the user), is the caller's business.
+    first two on the dispatcher's clock. `function` is Paced; what else it is, and `payload`,
+    `handle` and `named` (the user gave the id), is the caller's business.
     """
 
     __slots__ = (
@@ -129,7 +129,7 @@ class Phase(Enum):
     CONDEMNED = "condemned"  # its kill is booked
 
 
-class Reason(str, Enum):
+class Reason(StrEnum):
     """Why a worker had to go, or went; or why a job went back to the queue."""
 
     CRASHED = "crashed"
@@ -142,8 +142,6 @@ class Reason(str, Enum):
     UNRESPONSIVE = "unresponsive"
     BROKEN = "broken protocol"
     NOT_STARTED = "did not start"
-
-    __str__ = str.__str__
 
 
 class WorkerRecord:

@@ -73,9 +73,9 @@ class Starts:
         if not self.failures:
             self.next_at = 0.0
 
-    def forgive(self, next_serial: int) -> None:
-        """Begin anew, as after a pause or for a new caller."""
-        self._anew_from = next_serial
+    def forgive(self, first_serial: int) -> None:
+        """Begin anew, as after a pause or for a new caller, with the workers from this one on."""
+        self._anew_from = first_serial
         self.failures = self.fruitless = 0
         self.next_at = 0.0
 

@@ -96,6 +96,7 @@ class WorkerProcess:
         self._why = ""
         self._reaped = False
         self._exit: asyncio.Future[None] | None = None
+        self._looking = asyncio.Lock()
         self._dead = False
 
     def __repr__(self) -> str:
@@ -130,18 +131,23 @@ class WorkerProcess:
             self.kill()
 
     async def _execute(self, pipes: Pipes, env: Mapping[str, str] | None) -> None:
-        transport, _ = await _OneThreadAtATime(
-            self._loop.subprocess_exec(
-                lambda: _ExitWatch(self),
-                *interpreter.worker_command(pipes.for_worker, forensics.STACK_SIGNAL),
-                stdin=subprocess.DEVNULL,
-                stdout=None if forensics.is_stream(1) else subprocess.DEVNULL,
-                stderr=pipes.stderr_in,
-                pass_fds=pipes.for_worker,
-                start_new_session=True,
-                env=interpreter.worker_environment(env),
+        command = interpreter.worker_command(pipes.for_worker, forensics.STACK_SIGNAL)
+        try:
+            transport, _ = await _OneThreadAtATime(
+                self._loop.subprocess_exec(
+                    lambda: _ExitWatch(self),
+                    *command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=None if forensics.is_stream(1) else subprocess.DEVNULL,
+                    stderr=pipes.stderr_in,
+                    pass_fds=pipes.for_worker,
+                    start_new_session=True,
+                    env=interpreter.worker_environment(env),
+                )
             )
-        )
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+            error.filename = command[0]  # uvloop does not tell
+            raise
         self._transport = transport
         self.pid = transport.get_pid()
 
@@ -258,14 +264,15 @@ class WorkerProcess:
 
     async def dump_stack(self, within: float) -> str:
         """Return the Python stacks of the process, or an empty text if it does not answer."""
-        self._ask_for_stack()
-        end = self._loop.time() + within
-        pause = 0.001
-        while not self._dead and self._loop.time() < end:
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, 0.02)
-            if self._stack_is_complete():
-                return self._take_stack()
+        async with self._looking:  # all looks share one file
+            self._ask_for_stack()
+            end = self._loop.time() + within
+            pause = 0.001
+            while not self._dead and self._loop.time() < end:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, 0.02)
+                if self._stack_is_complete():
+                    return self._take_stack()
         return ""
 
     def _ask_for_stack(self) -> None:
@@ -298,6 +305,10 @@ class WorkerProcess:
         """Ask the worker to leave when it has done what it has; kill it after `grace` seconds."""
         self.send([frames.encode(frames.STOP)])
         self._later("grace", grace, self.kill)
+
+    def blame(self, why: str) -> None:
+        """Remember what it did: if it is killed, then for that."""
+        self._why = why
 
     def kill(self) -> None:
         """Kill the process group, now or as soon as it exists."""
@@ -434,12 +445,14 @@ class WorkerProcess:
         stack = self._take_stack() or None
         if stack and not self._condemned and self._stderr is not None and faulthandler.is_enabled():
             self._stderr.show(stack)  # where the parent's own dump would go
+        why = self._why if signal_ == signal.SIGKILL else ""
         return Death(
             exit_code,
-            signal_,
+            None if why else signal_,
             stack=stack,
             stderr=self._stderr.tail if self._stderr is not None else "",
             oom=oom,
+            why=why,
         )
 
     def _sweep_group(self) -> None:

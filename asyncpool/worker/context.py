@@ -49,9 +49,9 @@ def current_job() -> CurrentJob:
     """Return the job whose code is running. Raises RuntimeError outside of a job."""
     if running is None:
         raise RuntimeError("current_job() works only inside a job, in a worker process")
-    id, attempt, deadline, report = running
+    job_id, attempt, deadline, report = running
     known = None if deadline != deadline else deadline
-    return CurrentJob(str(id, "utf-8"), attempt, known, report)
+    return CurrentJob(str(job_id, "utf-8"), attempt, known, report)
 
 
 class Throttle:

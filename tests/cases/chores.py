@@ -85,6 +85,11 @@ async def sleep_in_a_coroutine() -> None:
     await asyncio.sleep(FOR_EVER)
 
 
+def exit_after(seconds: float) -> None:
+    time.sleep(seconds)
+    os._exit(3)
+
+
 # What outlives its job
 
 
@@ -95,15 +100,16 @@ def leave_thread_and_exit_handler() -> int:
     return 1
 
 
-def spoil_the_process(home: str) -> None:
+def spoil_the_process(home: str, *, alarm: bool = True) -> None:
     """Change what a process has only once."""
     os.mkdir(home)
     os.chdir(home)
     shutil.rmtree(home)
     os.umask(0o777)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.alarm(1)
-    signal.setitimer(signal.ITIMER_PROF, 1)
+    if alarm:
+        signal.alarm(1)
+        signal.setitimer(signal.ITIMER_PROF, 1)
     sys.setrecursionlimit(80)
     sys.stdout = None
     random.seed(1)

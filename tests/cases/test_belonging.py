@@ -80,7 +80,7 @@ async def test_enqueueing_from_another_loop_raises(marks: Marks) -> None:
     async with Pool(1, max_pending=1) as pool:
 
         def enqueue() -> None:
-            asyncio.run(pool.enqueue(jobs.mark_then, marks.path, 1))  # type: ignore[arg-type]
+            asyncio.run(pool.enqueue(jobs.mark_then, marks.path, 1))
 
         assert isinstance(error_in_a_thread(enqueue), RuntimeError)
         full = pool.submit(jobs.sleep_return, 0.3, "full")

@@ -16,6 +16,8 @@ from tests.support import jobs
 
 from .soundness import assert_sound, full_crew
 
+pytestmark = pytest.mark.loops("asyncio")  # whatever loop there is, it takes no part
+
 
 @pytest.fixture
 async def pool() -> AsyncIterator[Pool]:
@@ -189,14 +191,14 @@ def use_the_global_pool() -> object:
 async def test_the_pool_cannot_be_sent_to_itself(pool: Pool) -> None:
     """DEADLOCK-1: an error at once, instead of jobs that wait for their own places."""
     job = pool.submit(jobs.add, 1, 1)
-    for function, argument in (
-        (jobs.echo, pool),
-        (pool.submit, jobs.add),
-        (lambda: pool, None),
-        (jobs.echo, job),
-        (jobs.echo, pool.options(timeout=1)),
-    ):
-        arguments = () if argument is None else (argument,)
+    calls: list[tuple[Callable[..., object], tuple[object, ...]]] = [
+        (jobs.echo, (pool,)),
+        (pool.submit, (jobs.add,)),
+        (lambda: pool, ()),
+        (jobs.echo, (job,)),
+        (jobs.echo, (pool.options(timeout=1),)),
+    ]
+    for function, arguments in calls:
         with pytest.raises(SerializationError, match="cannot be sent to a worker"):
             pool.submit(function, *arguments)
     assert await job == 2

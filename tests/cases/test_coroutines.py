@@ -16,6 +16,8 @@ from tests.support.marks import Marks, mark
 
 from .soundness import assert_sound, full_crew
 
+pytestmark = pytest.mark.loops("asyncio")  # whatever loop there is, it takes no part
+
 VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", default="unset")
 kept: list[object] = []
 

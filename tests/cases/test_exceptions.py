@@ -17,6 +17,8 @@ from tests.support.marks import Marks
 from . import raisers
 from .soundness import assert_sound
 
+pytestmark = pytest.mark.loops("asyncio")  # whatever loop there is, it takes no part
+
 
 @pytest.fixture
 async def pool() -> AsyncIterator[Pool]:
@@ -176,7 +178,6 @@ async def test_explanations_die_without_the_collector(pool: Pool, marks: Marks, 
     assert alive() is None
 
 
-@pytest.mark.loops("asyncio")
 async def test_a_big_argument_that_refers_to_its_error(pool: Pool) -> None:
     """EXC-2: 20 MB cross once, and are free again."""
     job: Job[object] = pool.submit(raisers.raise_with_a_big_argument, 20_000_000)

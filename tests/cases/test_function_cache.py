@@ -14,6 +14,8 @@ from tests.support import jobs
 
 from .soundness import assert_sound, full_crew
 
+pytestmark = pytest.mark.loops("asyncio")  # whatever loop there is, it takes no part
+
 CAPACITY = 256
 
 

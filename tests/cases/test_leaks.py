@@ -8,9 +8,9 @@ import random
 import resource
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import contextmanager, suppress
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from functools import partial
 
 import pytest
 
@@ -98,33 +98,55 @@ def no_interpreter() -> Iterator[None]:
 
 
 @contextmanager
-def no_more_descriptors() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(procs.fds()) + 8, hard))
+def descriptors_left(count: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = procs.fds()
+    free = [number for number in range(max(used) + count + 2) if number not in used]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free[count], before[1]))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-@pytest.mark.parametrize("trouble", [no_interpreter, no_more_descriptors])
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        no_interpreter,
+        partial(descriptors_left, 0),
+        partial(descriptors_left, 5),
+        partial(descriptors_left, 11),
+        # uvloop, when it comes to the fork and finds none, leaks one or two itself.
+        pytest.param(partial(descriptors_left, 12), marks=pytest.mark.loops("asyncio")),
+    ],
+    ids=["no interpreter", "0", "5", "11", "12"],
+)
 async def test_starts_that_fail_leave_no_descriptor(
-    trouble: Callable[[], contextmanager[None]],
+    trouble: Callable[[], AbstractContextManager[None]],
 ) -> None:
-    """FD-2: the executable is missing, or descriptors are used up."""
-    async with Pool(1) as pool:
-        before = await settled_fds(pool, 1)
-        events = pool.events()
-        with trouble():
-            os.kill(pool.workers()[0].pid, signal.SIGKILL)
-            waiting = pool.submit(jobs.add, 1, 1)
-            for _ in range(4):
-                while not _failed_to_start(await anext(events)):
-                    pass
-            assert not waiting.done()
+    """FD-2: the executable is missing, or descriptors are used up at this or that point."""
+    pool = Pool(1)
+    events = pool.events()
+    before = procs.fds()
+    with trouble():
+        await pool.__aenter__()
+        waiting = pool.submit(jobs.add, 1, 1)
+        for _ in range(3):
+            while not _failed_to_start(await anext(events)):
+                pass
+        assert not waiting.done()
+    async with pool_that_is_open(pool):
         assert await waiting == 2
-        after = await settled_fds(pool, 1)
-    assert abs(len(after) - len(before)) <= 2
+        await assert_sound(pool, 1)
+    assert abs(len(procs.fds()) - len(before)) <= 2
+
+
+@asynccontextmanager
+async def pool_that_is_open(pool: Pool) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        await pool.close()
 
 
 def _failed_to_start(event: object) -> bool:

@@ -15,6 +15,8 @@ from . import mapped
 from .mapped import FAILING, Source
 from .soundness import assert_sound
 
+pytestmark = pytest.mark.loops("asyncio")  # whatever loop there is, it takes no part
+
 
 @pytest.fixture
 async def pool() -> AsyncIterator[Pool]:

@@ -188,6 +188,18 @@ async def test_within_max_pending(marks: Marks) -> None:
         assert await asyncio.gather(*others) == [1, 2, 3]
 
 
+async def test_many_submits_behind_a_semaphore(pool: Pool) -> None:
+    """SCALE-1: as people do it by hand; nothing piles up."""
+    room = asyncio.Semaphore(100)
+
+    async def square(number: int) -> int:
+        async with room:
+            assert len(pool.jobs()) < 100
+            return await pool.submit(mapped.square, number)
+
+    assert await asyncio.gather(*map(square, range(1000))) == [n * n for n in range(1000)]
+
+
 async def test_a_map_that_is_never_read(pool: Pool) -> None:
     """Nothing is taken, nothing runs."""
     source = Source()

@@ -21,6 +21,8 @@ from tests.support import jobs
 from . import programs
 from .soundness import full_crew
 
+pytestmark = pytest.mark.loops("asyncio")  # whatever loop there is, it takes no part
+
 NUMBERS = [1.0, 4.0, 9.0]
 
 
@@ -77,13 +79,11 @@ def fork_and_wait() -> int:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-@pytest.mark.loops("asyncio")
 async def test_multiprocessing(pool: Pool, method: str) -> None:
     """NESTED-1."""
     assert await pool.submit(with_multiprocessing, method) == [1, 2, 3]
 
 
-@pytest.mark.loops("asyncio")
 async def test_an_executor(pool: Pool) -> None:
     """NESTED-1."""
     assert await pool.submit(with_an_executor) == [1, 2, 3]

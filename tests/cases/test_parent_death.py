@@ -70,8 +70,10 @@ async def test_no_worker_outlives_its_parent(
         parent.wait(timeout=30)
         mine = f"ASYNCPOOL_TEST_PARENT={tmp_path}"
         await procs.eventually(
-            lambda: not procs.having_in_environment(mine)
-            and not any(procs.alive(pid) for pid in children),
+            lambda: (
+                not procs.having_in_environment(mine)
+                and not any(procs.alive(pid) for pid in children)
+            ),
             within=5.0,
             what="no orphan",
         )

@@ -78,11 +78,16 @@ async def test_workers_that_die_at_start_tell_why(
         await assert_sound(pool, 2)
 
 
-async def test_workers_that_hang_at_start_are_given_up(site: Path, marks: Marks) -> None:
+async def test_workers_that_hang_at_start_are_given_up(
+    site: Path, marks: Marks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """START-1."""
     counting(site, "import time; time.sleep(60)", marks)
     async with Pool(2) as pool:
-        error = await failing_start(pool)
+        with monkeypatch.context() as sooner:
+            for module in ("starts", "dispatcher"):
+                sooner.setattr(f"asyncpool.dispatch.{module}.HANGING", 2.0)
+            error = await failing_start(pool)
         assert "killed" in str(error)
         assert marks.count() <= MOST_TRIES
         site.write_text("")
@@ -242,7 +247,7 @@ async def test_an_unknown_interpreter_fails_those_who_wait(
 
 
 async def test_an_interpreter_that_is_something_else_fails_those_who_wait(
-    monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """START-1."""
     monkeypatch.setattr(sys, "executable", "/bin/true")

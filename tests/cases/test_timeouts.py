@@ -212,7 +212,7 @@ async def test_options_replace_the_timeout_of_the_pool() -> None:
 async def test_a_timeout_that_is_none_raises_at_submit(
     pool: Pool, answer: object, error: type[Exception]
 ) -> None:
-    view = pool.options(timeout=lambda *args: answer)  # type: ignore[arg-type,return-value]
+    view = pool.options(timeout=lambda *args: answer)  # type: ignore[arg-type]
     with pytest.raises(error, match="timeout"):
         view.submit(jobs.add, 1, 2)
     assert pool.jobs() == []
