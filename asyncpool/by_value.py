@@ -11,7 +11,7 @@ import io
 from collections import ChainMap
 from collections.abc import Callable
 from types import CodeType
-from typing import Any, NoReturn, cast
+from typing import Any, ClassVar, NoReturn, cast
 from weakref import WeakSet
 
 import cloudpickle  # type: ignore[import-untyped]
@@ -44,7 +44,7 @@ def _code(code: CodeType) -> tuple[Any, ...]:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle is not typed
-    dispatch_table = ChainMap(
+    dispatch_table: ClassVar[Any] = ChainMap(
         {io.TextIOWrapper: _refuse, CodeType: _code}, cloudpickle.Pickler.dispatch_table
     )
 

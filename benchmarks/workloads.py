@@ -31,6 +31,12 @@ def spin(seconds: float) -> float:
     return begun
 
 
+def spin_all(durations: list[float]) -> None:
+    """Burn CPU for each of these seconds in turn."""
+    for seconds in durations:
+        spin(seconds)
+
+
 def announce(beacon: str, running_since: float | None = None) -> None:
     """Say that this job runs, and since when: now, if it is not told."""
     at = time.monotonic() if running_since is None else running_since

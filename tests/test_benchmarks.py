@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,13 @@ class TestMeasures:
         assert len(load.short) == 10_000
         assert min(load.short) >= 0.0001
         assert max(load.short) <= 0.01
+
+    @pytest.mark.parametrize("workers", [1, 2, 5])
+    def test_shares_of_the_mixed_load_are_all_of_it_and_even(self, workers: int) -> None:
+        load = load_of(Settings())
+        shares = load.shares(workers)
+        assert sorted(chain(*shares)) == sorted([*load.short, load.long])
+        assert max(map(sum, shares)) == pytest.approx(load.ideal_seconds(workers), abs=0.01)
 
     @pytest.mark.parametrize(
         ("begun", "expected"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -18,11 +19,14 @@ from tests.support.scripts import Finished
 
 Told = list[dict[str, Any]]
 
+SEED = 109
+"""With it, workers 1 to 4 die of their first job at any rate from 1/3: a crash is certain."""
+
 LOOPS = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 
 
 def show_of(
-    numbers: Sequence[int], *, workers: int = 4, crash_rate: float = 1 / 3, seed: int = 1
+    numbers: Sequence[int], *, workers: int = 4, crash_rate: float = 1 / 3, seed: int = SEED
 ) -> Show:
     return Show(jobs=named(numbers), workers=workers, crash_rate=crash_rate, seed=seed, loop="any")
 
@@ -84,9 +88,9 @@ async def test_every_job_ends_once_and_only_then_the_show() -> None:
 
 
 async def test_a_crash_rate_of_nine_in_ten_ends_well() -> None:
-    ending, told = await played(show_of([10, 11, 12, 13], crash_rate=0.9, seed=4))
+    ending, told = await played(show_of([10, 11, 12, 13], crash_rate=0.9))
     assert ending.all_right
-    assert max(len(result.attempts) for result in ending.results) > 3
+    assert ending.stats.crashes > 0
     crashed = [line for line in of_kind(told, "WorkerExited") if line["reason"] == "crashed"]
     assert {line["signal"] for line in crashed} == {"SIGSEGV"}
     assert len(crashed) == ending.stats.crashes
@@ -110,10 +114,10 @@ async def test_a_seed_repeats_the_crashes_of_a_single_worker() -> None:
         ending, _ = await played(show_of([5, 15, 5, 15], workers=1, crash_rate=0.5, seed=seed))
         return [len(result.attempts) for result in ending.results]
 
-    first = await attempts(7)
-    assert sum(first) > 4
-    assert await attempts(7) == first
-    assert await attempts(8) != first
+    first = await attempts(SEED)
+    assert sum(first) > len(first)
+    assert await attempts(SEED) == first
+    assert await attempts(SEED + 1) != first
 
 
 async def test_no_crashes_no_resends() -> None:
@@ -135,7 +139,7 @@ async def test_a_job_that_fails_is_told_and_is_not_right() -> None:
 
 @LOOPS
 def test_json_is_one_object_a_line_and_a_summary_at_the_end(tmp_path: Path, loop: str) -> None:
-    argv = ["--json", "--jobs", "20,20,21", "--workers", "2", "--seed", "3", "--loop", loop]
+    argv = ["--json", "--jobs", "20,20,21", "--workers", "2", "--seed", "5", "--loop", loop]
     done = demo(tmp_path, *argv)
     *told, summary = map(json.loads, done.stdout.splitlines())
     assert (done.returncode, done.stderr) == (0, "")
@@ -143,7 +147,7 @@ def test_json_is_one_object_a_line_and_a_summary_at_the_end(tmp_path: Path, loop
     assert {line["n"] for line in told if line["event"] == "JobStarted"} == {20, 21}
     assert summary["event"] == "Summary"
     assert (summary["jobs"], summary["right"], summary["workers"]) == (3, 3, 2)
-    assert (summary["seed"], summary["loop"]) == (3, loop)
+    assert (summary["seed"], summary["loop"]) == (5, loop)
     results = {r["job_id"]: (r["n"], r["value"], r["right"]) for r in summary["results"]}
     assert results == {
         "fib-20-1": (20, 6765, True),
@@ -155,13 +159,13 @@ def test_json_is_one_object_a_line_and_a_summary_at_the_end(tmp_path: Path, loop
 
 @LOOPS
 def test_people_get_events_a_table_and_a_summary(tmp_path: Path, loop: str) -> None:
-    argv = ["--jobs", "20,21,22,20", "--crash-rate", "0.6", "--seed", "3", "--loop", loop]
+    argv = ["--jobs", "20,21,22,20", "--crash-rate", "0.6", "--seed", str(SEED), "--loop", loop]
     done = demo(tmp_path, *argv)
     lines = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
-    assert lines[0] == f"4 jobs on 4 workers, crash rate 0.6, seed 3, {loop}"
+    assert lines[0] == f"4 jobs on 4 workers, crash rate 0.6, seed {SEED}, {loop}"
     assert lines[-1].startswith("4 of 4 results right in ")
-    words = {line.split()[1] for line in lines if line.startswith("  0.")}
+    words = {line.split()[1] for line in lines if re.match(r" +\d+\.\d{3} ", line)}
     assert {"started", "sent", "ACKed", "crashed", "resent", "returned"} <= words
     assert any(line.endswith("  SIGSEGV") for line in lines)
     assert any(line.startswith("fib-22-1   22   17711  ") for line in lines)

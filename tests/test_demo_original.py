@@ -21,13 +21,16 @@ from tests.support.scripts import ROOT
 
 E = TypeVar("E", bound=Event)
 
+SEED = 109
+"""With it, workers 1 to 4 die of their first job: a crash is certain."""
+
 NUMBERS = list(range(8, 20))
 FIB_47 = 2_971_215_073  # does not fit into 32 bits
 FIB_100 = 354_224_848_179_261_915_075  # does not fit into 64
 
 
 def chaos_at(*points: str) -> Chaos:
-    return Chaos(crash_rate=0.5, seed=11, points=points, deaths=("SIGSEGV",))
+    return Chaos(crash_rate=0.5, seed=SEED, points=points, deaths=("SIGSEGV",))
 
 
 async def test_no_job_is_lost_between_its_arrival_and_its_ack() -> None:

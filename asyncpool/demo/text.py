@@ -42,6 +42,8 @@ def tell(event: Event, predecessors: Mapping[int, int]) -> Told | None:
             return Told("sent", colour=DIM)
         case JobStarted():
             return Told("ACKed", f"attempt {event.attempt}")
+        case JobReturned(outcome=Outcome.ERROR):
+            return Told("raised", colour=RED)
         case JobReturned():
             return Told("returned", colour=GREEN)
         case JobResent():

@@ -14,7 +14,7 @@ here does I/O, reads a clock or knows asyncio. The rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import ceil
 
 from ..errors import ProtocolError
@@ -28,7 +28,6 @@ from .decisions import (
     Departed,
     Ending,
     Failure,
-    Kill,
     NoWorkers,
     Overrun,
     Recall,
@@ -36,11 +35,10 @@ from .decisions import (
     Resolve,
     Returned,
     Send,
-    Spawn,
     Started,
-    Stop,
     Value,
 )
+from .desk import Desk
 from .queue import Agenda, ReadyQueue
 from .records import (
     NEVER,
@@ -51,7 +49,8 @@ from .records import (
     Reason,
     WorkerRecord,
 )
-from .starts import HANGING, Starts
+from .roster import COMING, Roster, reason_of
+from .starts import HANGING
 
 STALL_SECONDS = 0.005
 """A running job that takes longer gives the jobs behind it back."""
@@ -63,9 +62,6 @@ ACK_SECONDS = 1.0
 _SENT, _RUNNING, _DONE = JobState.SENT, JobState.RUNNING, JobState.DONE
 _ATTEMPT_DONE = Outcome.DONE
 _READY = Phase.READY
-
-_COMING = (Phase.STARTING, Phase.LOADING)
-_SERVING = (Phase.READY, Phase.SPARE)
 
 
 class Dispatcher:
@@ -80,39 +76,35 @@ class Dispatcher:
         max_tasks: int | None = None,
         max_memory: int | None = None,
     ) -> None:
-        self._size = workers
-        self._spares = spares
         self._random = random
-        self._max_tasks = max_tasks
-        self._max_memory = max_memory
-        self._decisions: list[Decision] = []
-        self._next_serial = 1
-        self._starts = Starts()
-        self._hopeless = False  # starts were given up; the next job tries again
+        self._desk = Desk()
+        self._roster = Roster(
+            self._desk, size=workers, spares=spares, max_tasks=max_tasks, max_memory=max_memory
+        )
         self._closing = False
         self._unsettled = False  # amid a burst of cancellations
         self._ready = ReadyQueue()
         self._delayed = Agenda()
         self._deadlines = Agenda()
         self._unwanted: list[WorkerRecord] = []  # began a job that had just been cancelled
-        self._idle: dict[int, WorkerRecord] = {}
-        self._touched: dict[int, WorkerRecord] = {}  # may have room for more short jobs
         self.narrating = False
         """Whether somebody wants to be told of the steps of each job, not only of its end."""
         self.unfinished: dict[int, JobRecord] = {}
-        self.workers: dict[int, WorkerRecord] = {}
-        self.wake_at = NEVER
-        """When `time_passed` must be called at the latest; only that call moves it back."""
+        self.workers = self._roster.workers
 
     @property
     def has_decided(self) -> bool:
         """Whether there is something to `take`."""
-        return bool(self._decisions)
+        return bool(self._desk.decisions)
 
     def take(self) -> list[Decision]:
         """Return the decisions since the last call; they must be carried out in this order."""
-        decisions, self._decisions = self._decisions, []
-        return decisions
+        return self._desk.clear()
+
+    @property
+    def wake_at(self) -> float:
+        """When `time_passed` must be called at the latest; only that call moves it back."""
+        return self._desk.wake_at
 
     # Jobs come and go
 
@@ -122,9 +114,9 @@ class Dispatcher:
             raise RuntimeError("a job was submitted to a closing dispatcher")
         self.unfinished[job.number] = job
         self._enqueue(job, job.not_before, now)
-        if self._hopeless:
+        if self._roster.hopeless:
             self._replenish(now)
-        if self._idle:
+        if self._roster.idle:
             self._fill(now)
 
     def cancelled(self, job: JobRecord, now: float) -> None:
@@ -139,13 +131,13 @@ class Dispatcher:
         """A burst of cancellations is over: use what they freed."""
         self._unsettled = False
         self._replenish(now)
-        self._dismiss_if_done(now)
+        self._dismiss_if_done()
         self._fill(now)
 
     def closed(self, now: float) -> None:
         """No job will be submitted any more; workers leave when none is unfinished."""
         self._closing = True
-        self._dismiss_if_done(now)
+        self._dismiss_if_done()
 
     # Workers come and go
 
@@ -166,37 +158,28 @@ class Dispatcher:
     def worker_ready(self, serial: int, now: float) -> None:
         """The worker has done its preload and initializer."""
         worker = self.workers[serial]
-        if worker.phase not in _COMING:
+        if worker.phase not in COMING:
             return
-        worker.since = now
-        self._starts.succeeded()
-        self._hopeless = False
-        worker.phase = Phase.SPARE
-        if self._count((Phase.READY,)) < self._size:
-            self._promote(worker)
-        self._decisions.append(Arrived(worker))
+        self._roster.arrived(worker, now)
+        self._desk.decide(Arrived(worker))
         self._replenish(now)
-        self._dismiss_if_done(now)
+        self._dismiss_if_done()
         self._fill(now)
 
     def worker_lost(self, serial: int, death: Death, now: float) -> None:
         """The worker is dead and all that it wrote has been told; a second notice is ignored."""
-        worker = self.workers.pop(serial, None)
+        worker = self._roster.lost(serial)
         if worker is None:
             return
-        self._idle.pop(serial, None)
-        self._touched.pop(serial, None)
-        reason = self._reason_of(worker)
+        reason = reason_of(worker)
         job = worker.running or worker.doomed
-        self._decisions.append(Departed(worker, death, reason, job))
+        self._desk.decide(Departed(worker, death, reason, job))
         self._settle_running(worker, death, reason, now)
         self._take_back(worker, len(worker.sent), reason)
-        if worker.phase in _COMING or reason is Reason.NOT_STARTED:
-            self._start_failed(worker, death, now)
-        elif not worker.begun and worker.reason is None and self._starts.died_unused(now):
-            self._give_up(death, self._starts.fruitless)
+        if self._roster.is_hopeless_after(worker, reason, now):
+            self._give_up(death)
         self._replenish(now)
-        self._dismiss_if_done(now)
+        self._dismiss_if_done()
         self._fill(now)
 
     # What workers say
@@ -213,8 +196,8 @@ class Dispatcher:
         worker.running = job
         worker.since = now
         worker.begun += 1
-        if self._starts.fruitless:
-            self._starts.proved()
+        if self._roster.starts.fruitless:
+            self._roster.starts.proved()
         job.attempts.append(AttemptRecord(attempt, worker.pid, now))
         if job.state is not _SENT:  # cancelled after the worker had taken its ticket
             job.attempts[-1].end(Outcome.CANCELLED, now)
@@ -222,12 +205,12 @@ class Dispatcher:
             return
         job.state = _RUNNING
         if self.narrating or job.start_awaited:
-            self._decisions.append(Started(job))
+            self._desk.decide(Started(job))
         if job.timeout is not None:
             worker.expires_at = now + job.timeout
-            self._want(worker.expires_at)
-        if worker.sent and now + STALL_SECONDS < self.wake_at:
-            self.wake_at = now + STALL_SECONDS
+            self._desk.want(worker.expires_at)
+        if worker.sent and now + STALL_SECONDS < self._desk.wake_at:
+            self._desk.wake_at = now + STALL_SECONDS
 
     def returned(
         self,
@@ -244,7 +227,7 @@ class Dispatcher:
             return
         job.attempts[-1].end(_ATTEMPT_DONE, now)
         if self.narrating:
-            self._decisions.append(Returned(job))
+            self._desk.decide(Returned(job))
         self._finish(job, _DONE, Value(payload))
 
     def raised(
@@ -264,10 +247,10 @@ class Dispatcher:
             return
         job.attempts[-1].end(Outcome.ERROR, now)
         if self.narrating:
-            self._decisions.append(Returned(job))
+            self._desk.decide(Returned(job))
         job.errors += 1
         if job.errors <= job.retry.max_errors and retryable():
-            self._decisions.append(Resent(job, Reason.ERROR, charged=True))
+            self._desk.decide(Resent(job, Reason.ERROR, charged=True))
             self._retry(job, job.errors + job.crashes, now)
         else:
             self._finish(job, JobState.FAILED, Failure(error))
@@ -285,68 +268,62 @@ class Dispatcher:
             raise ProtocolError(f"{tickets} tickets came back from {worker!r}")
         self._take_back(worker, tickets, None)
         if worker.idle:
-            self._set_free(worker)
+            self._roster.set_free(worker)
         self._fill(now)
 
     def broken(self, serial: int) -> None:
         """The worker sent nonsense, or closed its pipe: it is not to be trusted any more."""
-        worker = self.workers[serial]
-        if worker.phase is not Phase.CONDEMNED:
-            self._condemn(worker, Reason.BROKEN, None)
+        self._roster.condemn(self.workers[serial], Reason.BROKEN)
 
     def batch_over(self, now: float) -> None:
         """All frames that were read have been told: use what they freed."""
         while self._unwanted:
             worker = self._unwanted.pop()
             job = worker.running  # None: the batch held its result as well
-            if job is not None and job.state.ended and worker.phase is not Phase.CONDEMNED:
-                self._condemn(worker, Reason.CANCELLED, job)
-        if self._touched or self._idle:
+            if job is not None and job.state.ended:
+                self._roster.condemn(worker, Reason.CANCELLED, job)
+        if self._roster.touched or self._roster.idle:
             self._fill(now)
         if self._closing:
-            self._dismiss_if_done(now)
+            self._dismiss_if_done()
 
     # Time
 
     def time_passed(self, now: float) -> None:
         """Do what has become due and set `wake_at` anew."""
-        self.wake_at = NEVER
+        self._desk.wake_at = NEVER
         for job in self._delayed.due(now):
             self._ready.push(job)
         self._heed_deadlines(now)
-        for worker in list(self.workers.values()):
+        for worker in self._roster:
             self._look_after(worker, now)
-        self._want(self._delayed.next_moment)
-        self._want(self._deadlines.next_moment)
+        self._desk.want(self._delayed.next_moment)
+        self._desk.want(self._deadlines.next_moment)
         self._replenish(now)
-        self._dismiss_if_done(now)
+        self._dismiss_if_done()
         self._fill(now)
 
     def _look_after(self, worker: WorkerRecord, now: float) -> None:
         """Notice whatever this worker has been doing for too long."""
         if worker.phase is Phase.STARTING:
             if self._overdue(worker.since + HANGING, now):
-                self._condemn(worker, Reason.NOT_STARTED, None)
+                self._roster.condemn(worker, Reason.NOT_STARTED)
         elif worker.phase in (Phase.READY, Phase.LEAVING):
             if worker.running is None:
                 if worker.sent and self._overdue(worker.since + ACK_SECONDS, now):
-                    self._condemn(worker, Reason.UNRESPONSIVE, None)
+                    self._roster.condemn(worker, Reason.UNRESPONSIVE)
                 return
             if worker.expires_at != NEVER and self._overdue(worker.expires_at, now):
-                self._condemn(worker, Reason.TIMEOUT, worker.running)
+                self._roster.condemn(worker, Reason.TIMEOUT, worker.running)
             elif worker.sent and self._overdue(worker.since + STALL_SECONDS, now):
                 pace.observe(worker.running.function, now - worker.since)
-                self._decisions.append(Recall(worker))
+                self._desk.decide(Recall(worker))
 
     def _overdue(self, moment: float, now: float) -> bool:
         if moment <= now:
             return True
-        self._want(moment)
+        self._desk.want(moment)
         return False
-
-    def _want(self, moment: float) -> None:
-        if moment < self.wake_at:
-            self.wake_at = moment
 
     def _heed_deadlines(self, now: float) -> None:
         for job in self._deadlines.due(now):
@@ -354,8 +331,7 @@ class Dispatcher:
 
     def _miss_deadline(self, job: JobRecord, now: float) -> None:
         if job.state is JobState.RUNNING and job.worker is not None:
-            if job.worker.phase is not Phase.CONDEMNED:
-                self._condemn(job.worker, Reason.DEADLINE, job)
+            self._roster.condemn(job.worker, Reason.DEADLINE, job)
             return
         self._withdraw(job, JobState.FAILED, Outcome.TIMEOUT, Reason.DEADLINE, now)
         self._resolve(job, Overrun(None, None, None))
@@ -366,10 +342,10 @@ class Dispatcher:
         if job.deadline != NEVER and job not in self._deadlines:
             # New here, or its deadline came while the worker that ran it was dying already.
             self._deadlines.add(job.deadline, job)
-            self._want(job.deadline)
+            self._desk.want(job.deadline)
         if not_before > now:
             self._delayed.add(not_before, job)
-            self._want(not_before)
+            self._desk.want(not_before)
         else:
             self._ready.push(job)
 
@@ -377,7 +353,8 @@ class Dispatcher:
         """Give jobs to idle workers, then more short jobs to those that already have some."""
         if self._deadlines:
             self._heed_deadlines(now)  # a job that is late must not be sent
-        ready, idle = self._ready, self._idle
+        ready, roster = self._ready, self._roster
+        idle = roster.idle
         if self._unsettled or not ready:
             return
         sends: dict[int, Send] = {}
@@ -385,19 +362,19 @@ class Dispatcher:
             job = ready.pop()
             if job is None:
                 break
-            serial, worker = idle.popitem()  # the last to have worked: its memory is warm
+            _, worker = idle.popitem()  # the last to have worked: its memory is warm
             self._send(worker, job, sends, now)
-        touched, self._touched = self._touched, {}
+        touched, roster.touched = roster.touched, {}
         if ready and touched:
-            share = ceil(len(ready) / self._size)
+            share = ceil(len(ready) / roster.size)
             for worker in touched.values():
                 self._top_up(worker, share, sends, now)
-        self._decisions.extend(sends.values())
+        self._desk.decisions.extend(sends.values())
 
     def _top_up(self, worker: WorkerRecord, share: int, sends: dict[int, Send], now: float) -> None:
         if worker.phase is not _READY:
             return
-        room = min(share, pace.WINDOW_JOBS - len(worker.sent), self._tasks_left(worker))
+        room = self._roster.tasks_left(worker, min(share, pace.WINDOW_JOBS - len(worker.sent)))
         for _ in range(room):
             job = self._ready.peek()
             if job is None:
@@ -408,20 +385,15 @@ class Dispatcher:
             self._ready.pop()
             self._send(worker, job, sends, now)
 
-    def _tasks_left(self, worker: WorkerRecord) -> int:
-        if self._max_tasks is None:
-            return pace.WINDOW_JOBS
-        return self._max_tasks - worker.begun - len(worker.sent)
-
     def _send(
         self, worker: WorkerRecord, job: JobRecord, sends: dict[int, Send], now: float
     ) -> None:
         if worker.running is None:
             if not worker.sent:
                 worker.since = now
-                self._want(now + ACK_SECONDS)
+                self._desk.want(now + ACK_SECONDS)
         elif not worker.sent:
-            self._want(now + STALL_SECONDS)
+            self._desk.want(now + STALL_SECONDS)
         job.state = _SENT
         job.worker = worker
         job.cost = job.function.seconds + pace.OVERHEAD_SECONDS
@@ -430,7 +402,7 @@ class Dispatcher:
         send = sends.get(worker.serial)
         if send is None:
             sends[worker.serial] = Send(worker, [job])
-            self._touched[worker.serial] = worker
+            self._roster.touched[worker.serial] = worker
         else:
             send.jobs.append(job)
 
@@ -445,7 +417,7 @@ class Dispatcher:
             job.state = JobState.RETRYING if job.attempts else JobState.PENDING
             self._ready.push(job)
             if reason is not None:
-                self._decisions.append(Resent(job, reason, charged=False))
+                self._desk.decide(Resent(job, reason, charged=False))
 
     # The end of an attempt
 
@@ -465,25 +437,8 @@ class Dispatcher:
         job.worker = None
         worker.backlog = worker.backlog - job.cost if worker.sent else 0.0
         if worker.phase is _READY:
-            self._set_free(worker)
+            self._roster.set_free(worker)
         return job if job.state is _RUNNING else None
-
-    def _set_free(self, worker: WorkerRecord) -> None:
-        """Let a worker that runs nothing take more, unless it is worn and has to be replaced."""
-        if self._is_worn(worker):
-            if worker.sent:
-                self._decisions.append(Recall(worker))
-            else:
-                self._dismiss(worker, Reason.RECYCLED)
-        elif worker.sent:
-            self._touched[worker.serial] = worker
-        else:
-            self._idle[worker.serial] = worker
-
-    def _is_worn(self, worker: WorkerRecord) -> bool:
-        if self._max_tasks is not None and worker.begun >= self._max_tasks:
-            return True
-        return self._max_memory is not None and worker.memory > self._max_memory
 
     def _settle_running(
         self, worker: WorkerRecord, death: Death, reason: Reason, now: float
@@ -502,7 +457,7 @@ class Dispatcher:
         if worker.reason is not None and reason is not Reason.BROKEN:
             # It began just before a kill that was meant for the worker, or for another job.
             attempt.end(Outcome.RECYCLED, now)
-            self._decisions.append(Resent(job, reason, charged=False))
+            self._desk.decide(Resent(job, reason, charged=False))
             job.state = JobState.RETRYING
             self._enqueue(job, now, now)
             return
@@ -513,7 +468,7 @@ class Dispatcher:
             ran_for = now - attempt.started_at
             self._finish(job, JobState.FAILED, Crash(death, worker.pid, ran_for))
         else:
-            self._decisions.append(Resent(job, Reason.CRASHED, charged=True))
+            self._desk.decide(Resent(job, Reason.CRASHED, charged=True))
             self._retry(job, job.crashes + job.errors, now)
 
     def _retry(self, job: JobRecord, retry: int, now: float) -> None:
@@ -531,11 +486,10 @@ class Dispatcher:
         if worker is None:
             return
         if before is JobState.SENT:
-            self._decisions.append(Recall(worker))
+            self._desk.decide(Recall(worker))
         else:
             job.attempts[-1].end(outcome, now)
-            if worker.phase is not Phase.CONDEMNED:
-                self._condemn(worker, reason, job)
+            self._roster.condemn(worker, reason, job)
 
     def _finish(self, job: JobRecord, state: JobState, ending: Ending) -> None:
         job.state = state
@@ -545,79 +499,26 @@ class Dispatcher:
         del self.unfinished[job.number]
         if job.deadline != NEVER:
             self._deadlines.discard(job)
-        self._decisions.append(Resolve(job, ending))
+        self._desk.decide(Resolve(job, ending))
 
-    # The crew
+    # The workers
 
     def _replenish(self, now: float) -> None:
-        """Have as many workers, counting those that are coming, as are wanted."""
-        self._fill_places()
-        if self._closing and not self.unfinished:
-            return
-        if self._hopeless:
-            if not self._ready:
-                return
-            self._hopeless = False
-            coming = (w.serial for w in self.workers.values() if w.phase in _COMING)
-            self._starts.forgive(min(coming, default=self._next_serial))
-        missing = self._size + self._spares - self._count((*_COMING, *_SERVING))
-        if missing <= 0:
-            return
-        if not self._starts.allowed(now):
-            self._want(self._starts.next_at)
-            return
-        if self._starts.probing:
-            missing = min(missing, 1 - self._count(_COMING))
-        for _ in range(missing):
-            worker = WorkerRecord(self._next_serial, now)
-            self._next_serial += 1
-            self.workers[worker.serial] = worker
-            self._decisions.append(Spawn(worker))
-            self._want(now + HANGING)
-
-    def _fill_places(self) -> None:
-        """Let spares take the places of workers that are gone or going."""
-        vacant = self._size - self._count((Phase.READY,))
-        if vacant <= 0 or not self._spares:
-            return
-        for worker in list(self.workers.values()):
-            if vacant and worker.phase is Phase.SPARE:
-                self._promote(worker)
-                vacant -= 1
-
-    def _promote(self, worker: WorkerRecord) -> None:
-        worker.phase = Phase.READY
-        self._idle[worker.serial] = worker
-
-    def _condemn(self, worker: WorkerRecord, reason: Reason, job: JobRecord | None) -> None:
-        """Book the kill before it is sent, and have the worker's place taken at once."""
-        worker.phase = Phase.CONDEMNED
-        worker.reason = reason
-        worker.doomed = job
-        self._idle.pop(worker.serial, None)
-        if worker.sent:
-            self._decisions.append(Recall(worker))
-        want_stack = reason in (Reason.TIMEOUT, Reason.DEADLINE)
-        self._decisions.append(Kill(worker, want_stack))
-        self._fill_places()
-
-    def _dismiss(self, worker: WorkerRecord, reason: Reason) -> None:
-        """Tell a worker to leave, and have its place taken at once."""
-        worker.phase = Phase.LEAVING
-        worker.reason = reason
-        self._idle.pop(worker.serial, None)
-        self._decisions.append(Stop(worker))
-        self._fill_places()
-
-    def _dismiss_if_done(self, now: float) -> None:
-        """Send everybody home when the pool is closing and no job is unfinished."""
         if not self._closing or self.unfinished:
-            return
-        for worker in list(self.workers.values()):
-            if worker.phase in _SERVING:
-                self._dismiss(worker, Reason.CLOSED)
-            elif worker.phase in _COMING:
-                self._condemn(worker, Reason.CLOSED, None)
+            self._roster.replenish(now, job_waits=bool(self._ready))
+
+    def _give_up(self, death: Death) -> None:
+        """Fail all that waits; the next job tries again."""
+        self._roster.hopeless = True
+        tries = max(self._roster.starts.failures, self._roster.starts.fruitless)
+        for job in list(self._ready):
+            self._ready.discard(job)
+            self._finish(job, JobState.FAILED, NoWorkers(death, tries))
+
+    def _dismiss_if_done(self) -> None:
+        """Send everybody home when the pool is closing and no job is unfinished."""
+        if self._closing and not self.unfinished:
+            self._roster.dismiss_all()
 
     @property
     def is_over(self) -> bool:
@@ -629,36 +530,5 @@ class Dispatcher:
         self._closing = True
         for job in list(self.unfinished.values()):
             self.cancelled(job, now)
-        for worker in list(self.workers.values()):
-            if worker.phase is not Phase.CONDEMNED:
-                self._condemn(worker, Reason.CLOSED, None)
-
-    def _start_failed(self, worker: WorkerRecord, death: Death, now: float) -> None:
-        if worker.reason is Reason.CLOSED:
-            return
-        refused = worker.pid == 0 and worker.reason is None
-        if self._starts.failed(
-            now,
-            serial=worker.serial,
-            next_serial=self._next_serial,
-            begun_at=worker.since,
-            refused=refused,
-        ):
-            self._give_up(death, self._starts.failures)
-
-    def _give_up(self, death: Death, tries: int) -> None:
-        """Fail all that waits, unless some worker lives or may yet; the next job tries again."""
-        if self._count((Phase.READY, Phase.LOADING)):
-            return
-        self._hopeless = True
-        for job in list(self._ready):
-            self._ready.discard(job)
-            self._finish(job, JobState.FAILED, NoWorkers(death, tries))
-
-    def _reason_of(self, worker: WorkerRecord) -> Reason:
-        if worker.reason is not None:
-            return worker.reason
-        return Reason.NOT_STARTED if worker.phase in _COMING else Reason.CRASHED
-
-    def _count(self, phases: Iterable[Phase]) -> int:
-        return sum(worker.phase in phases for worker in self.workers.values())
+        for worker in self._roster:
+            self._roster.condemn(worker, Reason.CLOSED)

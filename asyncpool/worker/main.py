@@ -37,6 +37,7 @@ def main() -> None:
     private = (jobs, results, tickets, line, stack)
     for fd in private:
         os.set_inheritable(fd, False)
+    _close_inherited()
     _reset_signals()
     faulthandler.enable(stack)
     faulthandler.register(stack_signal, stack, all_threads=True)
@@ -51,6 +52,17 @@ def main() -> None:
 def _close(fds: tuple[int, ...]) -> None:
     for fd in fds:
         os.close(fd)
+
+
+def _close_inherited() -> None:
+    """Close what the parent lets its children inherit: uvloop, unlike asyncio, does not."""
+    # What this process opened by itself until now cannot be inherited, and stays.
+    for name in os.listdir("/dev/fd"):
+        try:
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                os.close(int(name))
+        except OSError:  # the one that listed them
+            pass
 
 
 def _reset_signals() -> None:

@@ -1,17 +1,13 @@
-"""What the jobs of the tests about time do; module-level, so that workers can import it."""
+"""What the jobs of the tests about time do; module-level, so that workers can import it.
+
+Imports that only one job needs are its own: some jobs here have little time.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import atexit
 import os
-import random
-import re
-import shutil
 import signal
-import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import NoReturn
@@ -19,6 +15,9 @@ from typing import NoReturn
 from tests.support.marks import mark
 
 FOR_EVER = 300.0
+
+PRELOAD = (__name__, "tests.support.jobs")
+"""For pools whose jobs have little time: importing this may take longer than they have."""
 
 
 def sleep_between_marks(path: str, seconds: float = FOR_EVER) -> str:
@@ -61,6 +60,8 @@ def ignore_signals() -> None:
 
 
 def match_for_ever() -> None:
+    import re
+
     re.match(r"(a+)+$", "a" * 64 + "b")
 
 
@@ -82,6 +83,8 @@ def stop_oneself(signum: int) -> None:
 
 
 async def sleep_in_a_coroutine() -> None:
+    import asyncio
+
     await asyncio.sleep(FOR_EVER)
 
 
@@ -95,6 +98,9 @@ def exit_after(seconds: float) -> None:
 
 def leave_thread_and_exit_handler() -> int:
     """Leave behind what holds up the interpreter's end."""
+    import atexit
+    import threading
+
     threading.Thread(target=time.sleep, args=(FOR_EVER,)).start()
     atexit.register(time.sleep, FOR_EVER)
     return 1
@@ -102,9 +108,11 @@ def leave_thread_and_exit_handler() -> int:
 
 def spoil_the_process(home: str, *, alarm: bool = True) -> None:
     """Change what a process has only once."""
+    import random
+
     os.mkdir(home)
     os.chdir(home)
-    shutil.rmtree(home)
+    os.rmdir(home)
     os.umask(0o777)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if alarm:
@@ -118,6 +126,8 @@ def spoil_the_process(home: str, *, alarm: bool = True) -> None:
 
 def start_a_process() -> int:
     """Leave a process behind, and return its pid."""
+    import subprocess
+
     return subprocess.Popen(["sleep", "300"]).pid
 
 
@@ -127,6 +137,8 @@ def ignore_sigterm() -> None:
 
 def stop_when_idle() -> None:
     """Have this process stopped when the job is over."""
+    import threading
+
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGSTOP)).start()
 
 

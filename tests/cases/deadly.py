@@ -77,7 +77,7 @@ def call_abort() -> None:
 
 def complain_and_exit(lines: int) -> NoReturn:
     for number in range(lines):
-        print(f"line {number} of the complaint", file=sys.stderr)
+        sys.stderr.write(f"line {number} of the complaint\n")
     sys.stderr.flush()
     os._exit(9)
 

@@ -19,7 +19,7 @@ from tests.support.marks import Marks
 
 @pytest.fixture
 async def pool() -> AsyncIterator[Pool]:
-    async with Pool(1) as pool:
+    async with Pool(1, preload=chores.PRELOAD) as pool:
         await full_crew(pool, 1)
         yield pool
         await pool.close(cancel=True)
@@ -57,7 +57,7 @@ async def test_a_running_job_is_stopped_at_its_deadline(pool: Pool, marks: Marks
 
 async def test_a_deadline_counts_the_runs_before(pool: Pool, marks: Marks) -> None:
     retry = asyncpool.Retry(max_crashes=None, delay=0.1, factor=1.0, jitter=False)
-    job = pool.options(deadline=1.5, retry=retry).submit(jobs.mark_then_die, marks.path, "exit")
+    job = pool.options(deadline=1.0, retry=retry).submit(jobs.mark_then_die, marks.path, "exit")
     begun = asyncio.get_running_loop().time()
     with pytest.raises(JobTimeout):
         await job
@@ -67,7 +67,8 @@ async def test_a_deadline_counts_the_runs_before(pool: Pool, marks: Marks) -> No
     assert marks.count() >= 2
     ran = marks.count()
     await assert_sound(pool, 1)
-    assert marks.count() == ran == len(job.attempts)
+    assert marks.count() == ran
+    assert ran in (len(job.attempts), len(job.attempts) - 1)  # or killed ahead of its mark
 
 
 async def test_a_job_knows_its_deadline(pool: Pool) -> None:
@@ -131,7 +132,7 @@ async def test_a_delayed_job_is_not_before_its_time(pool: Pool) -> None:
 
 
 async def test_the_pool_waits_for_delayed_jobs_when_left(marks: Marks) -> None:
-    async with Pool(1) as pool:
+    async with Pool(1, preload=chores.PRELOAD) as pool:
         job = pool.options(delay=0.3).submit(jobs.mark_then, marks.path, 7)
     assert job.result() == 7
     assert marks.lines() == ["7"]

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import asyncpool
-from asyncpool import Pool, Retry, WorkerCrashed
+from asyncpool import Job, Pool, Retry, WorkerCrashed
 from tests.cases import deadly
 from tests.cases.soundness import assert_sound
 from tests.support import jobs
@@ -24,7 +23,7 @@ async def pool() -> AsyncIterator[Pool]:
         await assert_sound(pool, 1)
 
 
-async def crash_of(job: asyncpool.Job[object]) -> WorkerCrashed:
+async def crash_of(job: Job[object]) -> WorkerCrashed:
     with pytest.raises(WorkerCrashed) as caught:
         await job
     error = caught.value
@@ -120,9 +119,7 @@ async def test_a_kill_for_memory_is_told(counter: Path, no_bursts: None) -> None
         assert "out-of-memory" not in str(error)
 
 
-async def test_an_earlier_kill_for_memory_is_not_told_again(
-    counter: Path, no_bursts: None
-) -> None:
+async def test_an_earlier_kill_for_memory_is_not_told_again(counter: Path, no_bursts: None) -> None:
     async with Pool(1, retry=Retry(max_crashes=1)) as pool:
         assert await pool.submit(jobs.add, 1, 1) == 2
         counter.write_text("oom_kill 9\n")
@@ -134,15 +131,13 @@ async def test_an_earlier_kill_for_memory_is_not_told_again(
 
 async def test_kills_for_memory_at_the_same_time_are_all_told(counter: Path) -> None:
     async with Pool(2, retry=Retry(max_crashes=1)) as pool:
-        first = pool.submit(deadly.be_killed_for_memory, str(counter), 2)
+        first: Job[None] = pool.submit(deadly.be_killed_for_memory, str(counter), 2)
         assert (await crash_of(first)).oom
-        second = pool.submit(deadly.be_killed_for_memory, str(counter), 0)
+        second: Job[None] = pool.submit(deadly.be_killed_for_memory, str(counter), 0)
         assert (await crash_of(second)).oom
 
 
-async def test_where_nobody_counts_the_kills_none_is_claimed(
-    counter: Path, tmp_path: Path
-) -> None:
+async def test_where_nobody_counts_the_kills_none_is_claimed(counter: Path, tmp_path: Path) -> None:
     counter.unlink()
     async with Pool(1, retry=Retry(max_crashes=1)) as pool:
         error = await crash_of(pool.submit(jobs.mark_then_die, str(tmp_path / "marks"), "sigkill"))

@@ -19,7 +19,7 @@ from tests.support.marks import Marks
 
 @pytest.fixture
 async def pool() -> AsyncIterator[Pool]:
-    async with Pool(1) as pool:
+    async with Pool(1, preload=chores.PRELOAD) as pool:
         yield pool
         await pool.close(cancel=True)
 

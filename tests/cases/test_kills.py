@@ -61,7 +61,7 @@ def somebody_else_has(pid: int) -> bool:
 
 @pytest.fixture
 async def pool() -> AsyncIterator[Pool]:
-    async with Pool(2) as pool:
+    async with Pool(2, preload=chores.PRELOAD) as pool:
         yield pool
         await pool.close(cancel=True)
 
@@ -75,7 +75,7 @@ async def test_a_kill_that_meets_an_exit_hits_nobody_else(
     """KILL-1."""
     kills = Kills(monkeypatch)
     dying = pool.options(retry=Retry(max_crashes=1))
-    for i in range(100):
+    for i in range(40):
         job = dying.submit(chores.exit_after, 0.002 * (i % 5))
         await job.started()
         await asyncio.sleep(0.002 * (i % 7))
@@ -94,7 +94,7 @@ async def test_a_timeout_that_meets_an_exit_hits_nobody_else(
     """KILL-1."""
     kills = Kills(monkeypatch)
     retry = Retry(max_crashes=1)
-    views = [pool.options(timeout=0.03 + 0.001 * i, retry=retry) for i in range(40)]
+    views = [pool.options(timeout=0.03 + 0.002 * i, retry=retry) for i in range(20)]
     ends = [view.submit(chores.exit_after, 0.04) for view in views]
     await asyncio.wait(ends)
     assert all(end.exception() is not None for end in ends)
@@ -107,7 +107,7 @@ async def test_a_kill_in_the_turn_in_which_the_worker_is_seen_dead(
 ) -> None:
     """KILL-1."""
     kills = Kills(monkeypatch)
-    for _ in range(30):
+    for _ in range(20):
         job = pool.options(retry=Retry(max_crashes=1)).submit(jobs.spin)
         await job.started()
         (attempt,) = job.attempts
@@ -132,7 +132,7 @@ async def test_workers_that_are_killed_as_they_start_hit_nobody_else(
 ) -> None:
     """KILL-1: the worker has perhaps not become the leader of its group."""
     kills = Kills(monkeypatch)
-    for turns in range(20):
+    for turns in range(12):
         with pytest.raises(LookupError):
             await open_and_fail(turns)
         assert procs.kids() == []

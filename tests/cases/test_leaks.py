@@ -41,7 +41,7 @@ async def time_out(pool: Pool) -> None:
 
 
 async def cancel(pool: Pool) -> None:
-    job = pool.submit(deadly.sleep_for_ever)
+    job: Job[None] = pool.submit(deadly.sleep_for_ever)
     await job.started()
     job.cancel()
 
@@ -53,7 +53,9 @@ async def kill_idle(pool: Pool) -> None:
 
 
 @pytest.mark.parametrize("end", [crash, time_out, cancel, kill_idle])
-async def test_descriptors_and_zombies_do_not_add_up(end: Callable[[Pool], Awaitable[None]]) -> None:
+async def test_descriptors_and_zombies_do_not_add_up(
+    end: Callable[[Pool], Awaitable[None]],
+) -> None:
     """FD-2: crashes and timeouts."""
     async with Pool(2) as pool:
         before = await settled_fds(pool, 2)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import procs
+from tests.support.loops import LOOPS
 from tests.support.scripts import Script
 
 # One worker is idle, one sleeps, one is busy and never gives up the GIL; a job started a process.
@@ -38,7 +39,8 @@ KILLED = "os.kill(os.getpid(), 9)"
 WAITING = "await asyncio.sleep(300)"
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.loops("asyncio")
+@pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize(
     ("busy", "end"),
     [

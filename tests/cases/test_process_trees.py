@@ -90,12 +90,16 @@ async def test_what_a_job_started_dies_when_the_pool_is_left_by_an_error(
     marks: Marks, bystander: int
 ) -> None:
     """TREE-1: pool exit."""
-    pids = []
-    with pytest.raises(LookupError):
+    pids: list[int] = []
+
+    async def leave_by_an_error() -> None:
         async with Pool(1) as pool:
             job = pool.submit(deadly.start_processes_and_sleep, marks.path)
-            pids += await family(job, marks)
+            pids.extend(await family(job, marks))
             raise LookupError
+
+    with pytest.raises(LookupError):
+        await leave_by_an_error()
     await extinct(pids)
     assert procs.alive(bystander)
 

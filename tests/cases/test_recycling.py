@@ -89,8 +89,8 @@ async def test_a_worker_with_too_much_memory_is_replaced_after_its_job() -> None
         assert await pool.submit(deadly.keep_memory, 1) != large
         assert pool.stats().crashes == 0
         await assert_sound(pool, 1)
-    exits = [event async for event in events if isinstance(event, WorkerExited)]
-    assert [(event.pid, event.reason) for event in exits][0] == (large, "recycled")
+    first, *_ = [event async for event in events if isinstance(event, WorkerExited)]
+    assert (first.pid, first.reason) == (large, "recycled")
 
 
 async def test_a_crash_is_a_crash_also_where_workers_are_recycled(marks: Marks) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncpool import Pool, Retry, WorkerCrashed
+from asyncpool import Job, Pool, Retry, WorkerCrashed
 from tests.cases import deadly
 from tests.cases.soundness import assert_sound
 from tests.support import jobs, procs
@@ -104,7 +104,7 @@ async def test_a_wait_on_the_loops_own_thread_hides_no_death(
     """SIG-1: nobody can be faster."""
     async with Pool(2, retry=ONCE) as pool:
         for crashes in range(1, 11):
-            job = pool.submit(deadly.sleep_for_ever)
+            job: Job[None] = pool.submit(deadly.sleep_for_ever)
             await job.started()
             kill_and_reap(job.attempts[0].pid)
             async with asyncio.timeout(2):
@@ -282,7 +282,7 @@ async def test_workers_inherit_nothing_about_signals(blocked: None) -> None:
                 -signal.SIGPIPE,
                 -signal.SIGUSR1,
             ]
-            job = pool.submit(deadly.sleep_for_ever)
+            job: Job[None] = pool.submit(deadly.sleep_for_ever)
             await job.started()
             pid = job.attempts[0].pid
             assert _signals_of(pid, "SigBlk") == 0

@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from asyncpool import Outcome, Pool
+from asyncpool import Job, Outcome, Pool
 from asyncpool.events import Event, WorkerExited, WorkerStarted
 from asyncpool.hub import Feed
 from tests.cases import deadly
 from tests.cases.soundness import assert_sound, full_crew
 from tests.support import jobs, procs
 from tests.support.marks import Marks
+
+
+def _is_dead(pid: int) -> bool:
+    return not procs.alive(pid)
 
 
 def hit_all(pool: Pool, signum: int) -> list[int]:
@@ -44,7 +49,7 @@ async def test_the_next_job_does_not_notice_that_idle_workers_were_hit(
         for pid in old:  # one that was stopped and given no job may still be there
             if procs.alive(pid):
                 os.kill(pid, signal.SIGKILL)
-                await procs.eventually(lambda pid=pid: not procs.alive(pid))
+                await procs.eventually(partial(_is_dead, pid))
         await assert_sound(pool, 2)
 
 
@@ -81,7 +86,7 @@ async def test_a_job_moves_on_when_its_worker_dies_before_it_began(
             assert pid in stopped
             os.kill(pid, signal.SIGKILL)
             stopped.discard(pid)
-            await procs.eventually(lambda pid=pid: _holder(pool) != pid, within=2)
+            await procs.eventually(partial(_has_left, pool, pid), within=2)
         assert not stopped
         assert marks.count() == 0
         gate.unlink()
@@ -99,6 +104,10 @@ def _holder(pool: Pool) -> int | None:
     return job.pid
 
 
+def _has_left(pool: Pool, pid: int) -> bool:
+    return _holder(pool) != pid
+
+
 async def test_a_job_given_to_a_stopped_worker_is_rescued(marks: Marks) -> None:
     """ASSIGN-1: the worker lives on and says nothing."""
     async with Pool(1) as pool:
@@ -111,8 +120,8 @@ async def test_a_job_given_to_a_stopped_worker_is_rescued(marks: Marks) -> None:
         assert (marks.count(), len(job.attempts), pool.stats().crashes) == (1, 1, 0)
         assert not procs.alive(stopped)
         await assert_sound(pool, 1)
-    exits = [event async for event in events if isinstance(event, WorkerExited)]
-    assert [(event.pid, event.reason) for event in exits][0] == (stopped, "unresponsive")
+    first, *_ = [event async for event in events if isinstance(event, WorkerExited)]
+    assert (first.pid, first.reason) == (stopped, "unresponsive")
 
 
 async def test_leaving_the_pool_rescues_the_job_of_a_stopped_worker(marks: Marks) -> None:
@@ -160,7 +169,7 @@ async def test_a_spare_takes_over_at_once(marks: Marks) -> None:
 async def test_a_spare_takes_the_place_of_a_worker_that_is_killed_for_its_job() -> None:
     async with Pool(1, spares=1) as pool:
         spare = await _next_spare(pool.events())
-        job = pool.submit(deadly.sleep_for_ever)
+        job: Job[None] = pool.submit(deadly.sleep_for_ever)
         await job.started()
         job.cancel()
         assert [worker.pid for worker in pool.workers()] == [spare]

@@ -31,6 +31,12 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def shorter_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have as many tries, in less time."""
+    monkeypatch.setattr("asyncpool.dispatch.starts.FIRST_PAUSE", 0.03)
+
+
 def counting(site: Path, code: str, marks: Marks) -> None:
     """Have each start counted, and then end in this way."""
     count = f"import os; fd = os.open({marks.path!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)"
@@ -83,11 +89,10 @@ async def test_workers_that_hang_at_start_are_given_up(
 ) -> None:
     """START-1."""
     counting(site, "import time; time.sleep(60)", marks)
+    for module in ("starts", "dispatcher"):
+        monkeypatch.setattr(f"asyncpool.dispatch.{module}.HANGING", 3.0)
     async with Pool(2) as pool:
-        with monkeypatch.context() as sooner:
-            for module in ("starts", "dispatcher"):
-                sooner.setattr(f"asyncpool.dispatch.{module}.HANGING", 2.0)
-            error = await failing_start(pool)
+        error = await failing_start(pool)
         assert "killed" in str(error)
         assert marks.count() <= MOST_TRIES
         site.write_text("")

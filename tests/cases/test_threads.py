@@ -47,13 +47,11 @@ def run(loop_factory: LoopFactory) -> list[float]:
 
 @pytest.mark.parametrize("loop_factory", LOOPS.values(), ids=LOOPS)
 @pytest.mark.parametrize("loops", [1, 2])
-def test_loops_in_other_threads_recover_from_crashes(
-    loop_factory: LoopFactory, loops: int
-) -> None:
+def test_loops_in_other_threads_recover_from_crashes(loop_factory: LoopFactory, loops: int) -> None:
     """THREAD-1: the main thread sleeps meanwhile, in C."""
     with ThreadPoolExecutor(loops) as threads:
         running = [threads.submit(run, loop_factory) for _ in range(loops)]
-        time.sleep(1)  # noqa: the main thread runs no Python, and handles no signal
+        time.sleep(1)  # the main thread runs no Python, and handles no signal
         took = [seconds for future in running for seconds in future.result()]
     assert len(took) == loops * CRASHES
     assert max(took) < 2
@@ -81,9 +79,10 @@ async def test_a_pool_beside_one_in_another_thread() -> None:
 @contextmanager
 def busy_logging(path: Path, threads: int) -> Iterator[None]:
     """Have threads that hold the locks of logging most of the time."""
-    logger = logging.Logger("busy")
+    logger = logging.getLogger("tests.busy")
     handler = logging.FileHandler(path)
     logger.addHandler(handler)
+    logger.propagate = False
     done = threading.Event()
 
     def log() -> None:
@@ -99,6 +98,7 @@ def busy_logging(path: Path, threads: int) -> Iterator[None]:
         done.set()
         for thread in crowd:
             thread.join()
+        logger.removeHandler(handler)
         handler.close()
 
 

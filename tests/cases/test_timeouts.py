@@ -23,7 +23,7 @@ Stop = Callable[[Job[str]], Awaitable[None]]
 
 @pytest.fixture
 async def pool() -> AsyncIterator[Pool]:
-    async with Pool(1) as pool:
+    async with Pool(1, preload=chores.PRELOAD) as pool:
         yield pool
         await pool.close(cancel=True)
 
@@ -135,7 +135,7 @@ async def test_a_timeout_is_not_retried(pool: Pool, marks: Marks) -> None:
 async def test_the_timeout_of_queued_jobs_starts_when_they_do(marks: Marks) -> None:
     """TIMEOUT-3."""
     async with Pool(1, timeout=1.5) as pool:
-        queued = [pool.submit(jobs.sleep_return, 0.25, i) for i in range(10)]
+        queued = [pool.submit(jobs.sleep_return, 0.2, i) for i in range(10)]
         assert await asyncio.gather(*queued) == list(range(10))
         assert {job.state for job in queued} == {JobState.DONE}
         await assert_sound(pool, 1)
@@ -143,7 +143,7 @@ async def test_the_timeout_of_queued_jobs_starts_when_they_do(marks: Marks) -> N
 
 async def test_the_start_of_a_worker_is_nobodys_time() -> None:
     """TIMEOUT-3."""
-    async with Pool(1, initializer=time.sleep, initargs=(1.5,), timeout=1.0) as pool:
+    async with Pool(1, initializer=time.sleep, initargs=(1.2,), timeout=0.9) as pool:
         assert await pool.submit(jobs.add, 1, 2) == 3
 
 

@@ -46,7 +46,7 @@ class World:
 
     def __init__(self, **options: int) -> None:
         self.now = START
-        self.dispatcher = Dispatcher(random=lambda: 0.5, **options)  # type: ignore[arg-type]
+        self.dispatcher = Dispatcher(random=lambda: 0.5, **options)
         self.processes: dict[int, Process] = {}
         self.jobs: dict[int, JobRecord] = {}
         self.endings: dict[int, list[d.Ending]] = {}
@@ -255,7 +255,7 @@ class World:
             for worker in self.dispatcher.workers.values()
             if worker.phase in (Phase.STARTING, Phase.LOADING, Phase.SPARE, Phase.READY)
         ]
-        assert len(serving) <= self.dispatcher._size + self.dispatcher._spares
+        assert len(serving) <= self.dispatcher._roster.size + self.dispatcher._roster.spares
 
     def run_to_the_end(self) -> None:
         """Let every worker do its duty until no job is unfinished."""

@@ -49,4 +49,4 @@ def test_every_public_name_is_there(name: str) -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
-        _ = asyncpool.nonsense  # type: ignore[attr-defined]
+        _ = asyncpool.nonsense
