@@ -314,6 +314,8 @@ class Crew:
 
     def died(self, worker: WorkerProcess, death: Death) -> None:
         """Tell the dispatcher of a death; all that the worker wrote has been told before."""
+        if worker.serial in self._dispatcher.workers:  # so fast that its spawn was not told yet
+            self._dispatcher.worker_spawned(worker.serial, worker.pid)
         self._dispatcher.worker_lost(worker.serial, death, self._loop.time())
         self.act()
 

@@ -7,14 +7,13 @@ import os
 import pickle
 import random
 import time
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 from types import TracebackType
 from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
-from . import explain, raised
+from . import explain, raised, views
 from .crew import Crew, Setup, working_directory
 from .dispatch import decisions
 from .dispatch.decisions import Decision, Ending
@@ -30,8 +29,8 @@ from .memory import JobBook
 from .narrator import Narrator
 from .options import JobOptions, Timeout, check_count, check_seconds
 from .processes.cpus import usable_cpus
-from .processes.memory import resident_bytes
 from .retry import Retry
+from .room import Room
 from .submitter import Submitter
 from .testing import Chaos
 
@@ -81,7 +80,6 @@ class Pool:
         check_count("max_tasks_per_child", max_tasks_per_child, 1)
         check_count("max_memory_per_child", max_memory_per_child, 1)
         self._max_workers = usable_cpus() if max_workers is None else max_workers
-        self._max_pending = max_pending
         self._options = JobOptions(timeout=timeout, retry=retry)
         self._setup = _setup(initializer, initargs, preload, env, chaos, max_memory_per_child)
         self._dispatcher = Dispatcher(
@@ -102,8 +100,7 @@ class Pool:
         self._wall_offset = 0.0
         self._hub = EventHub(time.time)
         self._narrator = Narrator(self._hub)
-        self._room: deque[asyncio.Future[None]] = deque()
-        self._places_kept = 0  # for those who were let in and have not woken up yet
+        self._room = Room(max_pending, self._dispatcher.unfinished)
         self._drained: list[asyncio.Future[None]] = []
         self._enqueued = 0
         self._settling = False
@@ -158,7 +155,7 @@ class Pool:
             return
         self._life = _Life.CLOSING
         self._crew.grace = grace
-        self._turn_away()
+        self._room.turn_away()
         if cancel:
             for record in list(self._dispatcher.unfinished.values()):
                 record.handle.cancel()
@@ -179,16 +176,10 @@ class Pool:
         if self._crew is None or self._life is _Life.CLOSED:
             return
         self._life = _Life.CLOSING
-        self._turn_away()
+        self._room.turn_away()
         for record in list(self._dispatcher.unfinished.values()):
             asyncio.Future.cancel(record.handle)
         self._crew.abandon()
-
-    def _turn_away(self) -> None:
-        for waiter in self._room:
-            if not waiter.done():
-                waiter.set_exception(PoolClosed("the pool was closed while this waited for room"))
-        self._room.clear()
 
     async def _until_closed(self) -> None:
         if self._supervisor is not None:
@@ -327,9 +318,9 @@ class Pool:
             twin = self._twin(options.id, function, payload)
             if twin is not None:
                 return twin
-        if not self._has_room():
+        if self._room.is_full:
             raise PoolFull(
-                f"{self._max_pending} jobs are unfinished, which is max_pending: "
+                f"{self._room.size} jobs are unfinished, which is max_pending: "
                 f"wait for some, or use `await pool.enqueue(...)`"
             )
         now = loop.time()
@@ -364,43 +355,16 @@ class Pool:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Job[Any]:
-        if self._has_room():
+        if not self._room.is_full:
             self._enqueued += 1
             if self._enqueued % ENQUEUES_PER_TURN == 0:
                 await asyncio.sleep(0)
-        if not self._has_room() and self._life is _Life.OPEN:
-            await self._wait_for_room()
+        if self._room.is_full and self._life is _Life.OPEN:
+            await self._room.wait()
         try:
             return self._submit(options, fn, args, kwargs)
         finally:
-            self._admit()  # no job may have come of it
-
-    async def _wait_for_room(self) -> None:
-        """Wait until `_admit` keeps a place for the caller, who takes it without a pause."""
-        waiter = self._here().create_future()
-        self._room.append(waiter)
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self._places_kept -= 1
-                self._admit()
-            raise
-        self._places_kept -= 1
-
-    def _has_room(self) -> bool:
-        """Whether there is a place that is kept for nobody."""
-        if self._max_pending is None:
-            return True
-        return len(self._dispatcher.unfinished) + self._places_kept < self._max_pending
-
-    def _admit(self) -> None:
-        """Let the first of those who wait for room go on, as many as there is room for."""
-        while self._room and self._has_room():
-            waiter = self._room.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                self._places_kept += 1
+            self._room.admit()  # no job may have come of it
 
     def _find(self, fn: Callable[..., Any]) -> Function:
         functions = self._functions
@@ -481,55 +445,20 @@ class Pool:
 
     def jobs(self) -> list[JobInfo]:
         """Return a snapshot of the unfinished jobs, in the order of their submission."""
-        return [self._info(record) for record in self._dispatcher.unfinished.values()]
-
-    def _info(self, record: JobRecord) -> JobInfo:
-        running = record.state is JobState.RUNNING
-        return JobInfo(
-            id=record.id,
-            fn_name=self._name_of(record),
-            state=record.state,
-            attempt=len(record.attempts),
-            pid=record.worker.pid if record.worker is not None else None,
-            priority=record.priority,
-            submitted_at=self._wall(record.submitted_at),
-            started_at=self._wall(record.attempts[-1].started_at) if running else None,
-        )
+        unfinished = self._dispatcher.unfinished.values()
+        return [views.job_info(record, self._wall_offset) for record in unfinished]
 
     def workers(self) -> list[WorkerInfo]:
         """Return a snapshot of the workers that are ready; spares are not among them."""
         return [
-            WorkerInfo(
-                pid=worker.pid,
-                state="idle" if worker.idle else "busy",
-                job_id=worker.running.id if worker.running is not None else None,
-                jobs_done=worker.jobs_done,
-                rss=resident_bytes(worker.pid),
-            )
+            views.worker_info(worker)
             for worker in self._dispatcher.workers.values()
             if worker.phase is Phase.READY
         ]
 
     def stats(self) -> Stats:
         """Return the pool's counters."""
-        workers = [worker.phase for worker in self._dispatcher.workers.values()]
-        unfinished = self._dispatcher.unfinished
-        running = sum(
-            worker.running is not None and worker.running.number in unfinished
-            for worker in self._dispatcher.workers.values()
-        )
-        counts = self._narrator
-        return Stats(
-            pending=len(unfinished) - running,
-            running=running,
-            done=counts.done,
-            failed=counts.failed,
-            cancelled=counts.cancelled,
-            crashes=counts.crashes,
-            resent=counts.resent,
-            workers=workers.count(Phase.READY),
-            spares=workers.count(Phase.SPARE),
-        )
+        return views.stats(self._dispatcher, self._narrator)
 
     def events(self) -> Feed[Event]:
         """Return an async iterator over all that happens from now on, until the pool is closed.
@@ -603,8 +532,7 @@ class Pool:
         self._narrator.resolved(record, error)
         record.function.users -= 1
         self._book.end(record, job)
-        if self._room:
-            self._admit()
+        self._room.admit()
         if self._drained and not self._dispatcher.unfinished:
             for waiter in self._drained:
                 if not waiter.done():
@@ -646,29 +574,12 @@ class Pool:
         self._dispatcher.settled(self._acting_crew.now())
         self._acting_crew.act()
 
-    # Views
-
-    def _wall(self, moment: float) -> float:
-        """Turn the loop's time into seconds since the epoch."""
-        return moment + self._wall_offset
-
     def _name_of(self, record: JobRecord) -> str:
         name: str = record.function.name
         return name
 
     def _attempts_of(self, record: JobRecord) -> tuple[Attempt, ...]:
-        return tuple(
-            Attempt(
-                number=attempt.number,
-                pid=attempt.pid,
-                started_at=self._wall(attempt.started_at),
-                ended_at=None if attempt.ended_at is None else self._wall(attempt.ended_at),
-                outcome=attempt.outcome,
-                exit_code=attempt.exit_code,
-                signal=attempt.signal,
-            )
-            for attempt in record.attempts
-        )
+        return views.attempts_of(record, self._wall_offset)
 
 
 def _is_retryable(job: JobRecord, data: bytes | bytearray) -> bool:

@@ -6,6 +6,7 @@ import pickle
 import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -15,6 +16,8 @@ from tests.cases.soundness import assert_sound
 from tests.support import jobs
 from tests.support.marks import Marks
 
+T = TypeVar("T")
+
 
 @pytest.fixture
 async def pool() -> AsyncIterator[Pool]:
@@ -23,7 +26,7 @@ async def pool() -> AsyncIterator[Pool]:
         await assert_sound(pool, 1)
 
 
-async def crash_of(job: Job[object]) -> WorkerCrashed:
+async def crash_of(job: Job[T]) -> WorkerCrashed:
     with pytest.raises(WorkerCrashed) as caught:
         await job
     error = caught.value

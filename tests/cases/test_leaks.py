@@ -21,7 +21,7 @@ from tests.cases import deadly
 from tests.cases.soundness import assert_sound, full_crew
 from tests.support import jobs, procs
 
-ROUNDS = 40
+ROUNDS = 25
 
 
 async def settled_fds(pool: Pool, size: int) -> dict[int, str]:
@@ -118,10 +118,8 @@ def descriptors_left(count: int) -> Iterator[None]:
         partial(descriptors_left, 0),
         partial(descriptors_left, 5),
         partial(descriptors_left, 11),
-        # uvloop, when it comes to the fork and finds none, leaks one or two itself.
-        pytest.param(partial(descriptors_left, 12), marks=pytest.mark.loops("asyncio")),
     ],
-    ids=["no interpreter", "0", "5", "11", "12"],
+    ids=["no interpreter", "0", "5", "11"],
 )
 async def test_starts_that_fail_leave_no_descriptor(
     trouble: Callable[[], AbstractContextManager[None]],
@@ -141,6 +139,12 @@ async def test_starts_that_fail_leave_no_descriptor(
         assert await waiting == 2
         await assert_sound(pool, 1)
     assert abs(len(procs.fds()) - len(before)) <= 2
+
+
+@pytest.mark.loops("asyncio")  # uvloop itself leaks one when it finds none for its fork
+async def test_a_start_that_fails_at_the_fork_leaves_no_descriptor() -> None:
+    """FD-2: the pipes were made, and no descriptor is left to start the process with."""
+    await test_starts_that_fail_leave_no_descriptor(partial(descriptors_left, 12))
 
 
 @asynccontextmanager
@@ -170,7 +174,7 @@ async def test_every_death_has_one_replacement(monkeypatch: pytest.MonkeyPatch) 
         events = pool.events()
         await full_crew(pool, SIZE)
         crowd = asyncio.create_task(watch_crowd(pool))
-        for number in range(50):
+        for number in range(30):
             await DISTURBANCES[number % len(DISTURBANCES)](pool)
             for pid in generator.sample(procs.kids(), min(len(procs.kids()), 1 + number % DYING)):
                 with suppress(ProcessLookupError):
@@ -181,11 +185,13 @@ async def test_every_death_has_one_replacement(monkeypatch: pytest.MonkeyPatch) 
         crowd.cancel()
         spawned = len(spawns)
         monkeypatch.undo()
-        assert spawned > 50
+        assert spawned > 30
     exits = [event async for event in events if isinstance(event, WorkerExited)]
     deaths = [event for event in exits if event.reason != "closed"]
     assert spawned == SIZE + len(deaths)
-    assert len({event.pid for event in deaths}) == len(deaths)
+    pids = [event.pid for event in deaths]
+    assert None not in pids
+    assert len(pids) == len(set(pids))
 
 
 def count_spawns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
