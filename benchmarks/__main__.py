@@ -7,6 +7,7 @@ import asyncio
 import compileall
 import importlib.util
 import json
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from .model import Outcome, Settings
 from .report import document, facts, text_report
 
 REPEATS, QUICK_REPEATS = 5, 2
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
+    except asyncio.CancelledError:
+        return TERMINATED
     return 0
 
 
@@ -89,6 +92,7 @@ def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
 
 async def _run(options: argparse.Namespace) -> None:
     """Run the measures in turn; show each as soon as it is done."""
+    _end_on_sigterm()
     settings = Settings(workers=options.workers, quick=options.quick)
     machine = inspect_machine(asyncio.get_running_loop())
     readers = sys.stderr if options.json == "-" else sys.stdout
@@ -101,6 +105,13 @@ async def _run(options: argparse.Namespace) -> None:
         outcomes.append(outcome)
     if options.json is not None:
         _save(options.json, json.dumps(document(machine, settings, outcomes), indent=2))
+
+
+def _end_on_sigterm() -> None:
+    """Let SIGTERM, too, close all pools before the end."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
 def _tell(progress: str) -> None:

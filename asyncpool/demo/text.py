@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ..events import (
     Event,
     EventsLost,
+    JobEvent,
     JobFinished,
     JobResent,
     JobReturned,
@@ -37,6 +38,12 @@ class Told(NamedTuple):
 
 def tell(event: Event, predecessors: Mapping[int, int]) -> Told | None:
     """Put an event in words; None: another event tells the same."""
+    if isinstance(event, JobEvent):
+        return _tell_of_job(event)
+    return _tell_of_worker(event, predecessors)
+
+
+def _tell_of_job(event: JobEvent) -> Told | None:
     match event:
         case JobSent():
             return Told("sent", colour=DIM)
@@ -50,6 +57,11 @@ def tell(event: Event, predecessors: Mapping[int, int]) -> Told | None:
             return Told("resent", "goes back to the queue", YELLOW)
         case JobFinished(error=str(error)):
             return Told("failed", error.partition("\n")[0], RED)
+    return None
+
+
+def _tell_of_worker(event: Event, predecessors: Mapping[int, int]) -> Told | None:
+    match event:
         case WorkerStarted(pid=int(pid)) if pid in predecessors:
             return Told("replaced", f"takes the place of {predecessors[pid]}", CYAN)
         case WorkerStarted():

@@ -18,23 +18,17 @@ import faulthandler
 import os
 import signal
 import subprocess
-import threading
-from collections import deque
-from collections.abc import Coroutine, Generator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from .. import frames
 from ..dispatch.records import Death
 from ..frames import Frame
 from . import forensics, interpreter
+from .channel import Channel
+from .one_at_a_time import OneThreadAtATime
 from .pipes import Pipes
-
-READ_SIZE = 1 << 16
-"""Stays below malloc's threshold for fresh pages, which would fault in at every read."""
-
-BULK_READ_SIZE = 1 << 20
-DRAIN_BYTES = 1 << 26
 
 STATUS_SECONDS = 0.25
 """After the peek finds no such child: how long asyncio's own notice may be under way."""
@@ -82,16 +76,13 @@ class WorkerProcess:
         self._loop = loop
         self._listener = listener
         self._oom = oom
-        self._decoder = frames.Decoder()
-        self._out: deque[bytes | memoryview] = deque()
-        self._jobs_sent = 0
         self._pipes: Pipes | None = None
+        self._channel: Channel | None = None
         self._stderr: forensics.Stderr | None = None
         self._transport: asyncio.SubprocessTransport | None = None
         self._pidfd = -1
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._reaping: asyncio.TimerHandle | None = None
-        self._writing = False
         self._condemned = False
         self._why = ""
         self._reaped = False
@@ -121,7 +112,13 @@ class WorkerProcess:
         if self._dead:  # so fast that its end was told already
             return
         self._stderr = forensics.Stderr(pipes.stderr_out)
-        self._loop.add_reader(pipes.results_out, self._readable)
+        self._channel = Channel(
+            self._loop,
+            pipes,
+            heard=lambda said: self._listener.heard(self, said),
+            ended=self._pipe_ended,
+            broken=lambda why: self._listener.misbehaved(self, why),
+        )
         self._loop.add_reader(pipes.stderr_out, self._relay)
         if use_pidfd and hasattr(os, "pidfd_open"):
             self._watch_pidfd()
@@ -133,7 +130,7 @@ class WorkerProcess:
     async def _execute(self, pipes: Pipes, env: Mapping[str, str] | None) -> None:
         command = interpreter.worker_command(pipes.for_worker, forensics.STACK_SIGNAL)
         try:
-            transport, _ = await _OneThreadAtATime(
+            transport, _ = await OneThreadAtATime(
                 self._loop.subprocess_exec(
                     lambda: _ExitWatch(self),
                     *command,
@@ -166,83 +163,18 @@ class WorkerProcess:
     # Talking
 
     def send_jobs(self, count: int, pieces: list[bytes]) -> None:
-        """Write frames, `count` of which are jobs; each job's ticket goes ahead of it."""
-        if self._dead or self._pipes is None:
-            return
-        first = self._jobs_sent
-        self._jobs_sent += count
-        tickets = bytes((first + i) & 0xFF for i in range(count))
-        os.write(self._pipes.tickets_in, tickets)
-        self.send(pieces)
+        """Write frames, `count` of which are jobs."""
+        if self._channel is not None:
+            self._channel.send_jobs(count, pieces)
 
     def send(self, pieces: list[bytes]) -> None:
         """Write frames as far as the pipe takes them, the rest as it empties."""
-        if self._dead:
-            return
-        if sum(map(len, pieces)) <= frames.BULK:
-            self._out.append(b"".join(pieces))
-        else:
-            self._out.extend(pieces)
-        if not self._writing:
-            self._write()
+        if self._channel is not None:
+            self._channel.send(pieces)
 
     def take_back_tickets(self) -> int:
         """Recall all that the worker has not begun; return how many jobs that are."""
-        if self._dead or self._pipes is None:
-            return 0
-        try:
-            return len(os.read(self._pipes.tickets_out, 256))
-        except BlockingIOError:
-            return 0
-
-    def _write(self) -> None:
-        """Write until the pipe is full; then the loop calls again."""
-        if self._pipes is None:
-            return
-        fd = self._pipes.jobs_in
-        while self._out:
-            piece = self._out.popleft()
-            try:
-                written = os.write(fd, piece)
-            except BlockingIOError:
-                written = 0
-            if written < len(piece):
-                self._out.appendleft(memoryview(piece)[written:])
-                if not self._writing:
-                    self._writing = True
-                    self._loop.add_writer(fd, self._write)
-                return
-        if self._writing:
-            self._writing = False
-            self._loop.remove_writer(fd)
-
-    def _readable(self) -> None:
-        if self._pipes is None:
-            return
-        bulk = self._decoder.missing > READ_SIZE
-        try:
-            data = os.read(self._pipes.results_out, BULK_READ_SIZE if bulk else READ_SIZE)
-        except BlockingIOError:
-            return
-        if data:
-            self._feed(data)
-        else:
-            self._pipe_ended()
-
-    def _feed(self, data: bytes) -> None:
-        try:
-            said = self._decoder.feed(data)
-        except frames.BadFrame as error:
-            self._loop.remove_reader(self._results_fd)
-            self._listener.misbehaved(self, str(error))
-            return
-        if said:
-            self._listener.heard(self, said)
-
-    @property
-    def _results_fd(self) -> int:
-        assert self._pipes is not None
-        return self._pipes.results_out
+        return 0 if self._channel is None else self._channel.take_back_tickets()
 
     def _relay(self) -> None:
         if self._stderr is None:
@@ -344,7 +276,6 @@ class WorkerProcess:
 
     def _pipe_ended(self) -> None:
         """The worker's end is closed: it dies, or a job closed what it should not."""
-        self._loop.remove_reader(self._results_fd)
         self.look()
         self._later("closing", CLOSING_SECONDS, self._still_there)
 
@@ -404,7 +335,8 @@ class WorkerProcess:
         """Hear its last words, sweep up what it left behind, and tell."""
         if self._dead or self._pipes is None:
             return
-        self._drain()
+        if self._channel is not None:
+            self._channel.drain()
         self._dead = True
         for name in list(self._timers):
             self._timers.pop(name).cancel()
@@ -426,15 +358,6 @@ class WorkerProcess:
             self._reaping = self._loop.call_later(STATUS_SECONDS, self._see_to_reaping, False)
             return
         self._bury()
-
-    def _drain(self) -> None:
-        """Read what is in the pipe; somebody else may hold it open, so there may be no end."""
-        left = DRAIN_BYTES
-        with suppress(OSError, frames.BadFrame):
-            while left > 0 and (data := os.read(self._results_fd, BULK_READ_SIZE)):
-                left -= len(data)
-                if said := self._decoder.feed(data):
-                    self._listener.heard(self, said)
 
     def _explain(self, exit_code: int | None, signal_: int | None) -> Death:
         if self._stderr is not None:
@@ -474,11 +397,10 @@ class WorkerProcess:
         if self._pipes is None:
             return
         self._forget_pidfd()
-        self._loop.remove_reader(self._pipes.results_out)
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
         self._loop.remove_reader(self._pipes.stderr_out)
-        if self._writing:
-            self._loop.remove_writer(self._pipes.jobs_in)
-        self._out.clear()
         self._pipes.close()
         self._pipes = None
 
@@ -511,30 +433,6 @@ class _ExitWatch(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         self._worker._process_exited()
-
-
-class _OneThreadAtATime(Generator[Any, Any, T]):
-    """Awaits a coroutine; while it takes a step, in whatever thread, none of its kind does.
-
-    A step that forks must be alone: of two uvloops that fork at the same time one refuses, and
-    leaks three descriptors.
-    """
-
-    _stepping = threading.Lock()
-
-    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        self._work = work
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        return self
-
-    def send(self, value: Any, /) -> Any:
-        with self._stepping:
-            return self._work.send(value)
-
-    def throw(self, *error: Any) -> Any:
-        with self._stepping:
-            return self._work.throw(*error)
 
 
 def _kill_group(pid: int) -> None:
