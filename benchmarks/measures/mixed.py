@@ -23,7 +23,7 @@ WARM_UP_JOBS = 100
 LONG_JOB_AT = 100
 """How many short jobs stand before the long one."""
 
-LIMIT = "limit: shared out"
+LIMIT = "limit: dealt out"
 
 _GOLDEN = 0.6180339887498949
 
