@@ -88,6 +88,7 @@ class Crew:
         """Done when the dispatcher was closed and no process is left."""
         self._loop = loop
         self._dispatcher = dispatcher
+        self._desk = dispatcher.desk
         self._audience = audience
         self._setup = setup
         self._retryable = retryable
@@ -122,16 +123,19 @@ class Crew:
 
     def act(self) -> None:
         """Perform all decisions that are due; they may bring about more."""
+        desk = self._desk
         if self._acting:
             return  # the loop below will see what was added
+        if not desk.decisions and desk.wake_at >= self._alarm_at:
+            return
         self._acting = True
         try:
-            while self._dispatcher.has_decided:
-                for decision in self._dispatcher.take():
+            while desk.decisions:
+                for decision in desk.clear():
                     self._perform[type(decision)](decision)
         finally:
             self._acting = False
-        if self._dispatcher.wake_at < self._alarm_at:
+        if desk.wake_at < self._alarm_at:
             self._set_alarm()
 
     def _set_alarm(self) -> None:
@@ -299,6 +303,10 @@ class Crew:
             dispatcher.worker_ready(serial, now)
         else:
             raise ProtocolError(f"frame of kind {kind}, number {number}, which no worker sends")
+
+    def taken(self, worker: WorkerProcess) -> None:
+        """Tell the dispatcher that a worker is at it: its big job is on the way."""
+        self._dispatcher.fed(worker.serial, self._loop.time())
 
     def misbehaved(self, worker: WorkerProcess, why: str) -> None:
         """Get rid of a worker that does not keep to the protocol."""

@@ -23,6 +23,9 @@ UNKNOWN_SECONDS = 1e9
 """The expected duration of a function that has not returned yet."""
 
 
+_PLAIN = (FunctionType, BuiltinFunctionType)  # what it stands for cannot change behind its back
+
+
 class Function:
     """A function as workers know it.
 
@@ -59,7 +62,7 @@ class FunctionTable:
 
     def find(self, fn: Callable[..., Any]) -> Function:
         """Return the entry of `fn`. Raises SerializationError, or TypeError for no function."""
-        plain = type(fn) in (FunctionType, BuiltinFunctionType)
+        plain = type(fn) in _PLAIN
         if plain:
             known = self._importable.get(fn) or self._still_captured(fn)
             if known is not None:
@@ -77,6 +80,10 @@ class FunctionTable:
             self._captured[fn] = (function, _surroundings(fn))
         self._shrink(function)
         return function
+
+    def find_importable(self, fn: Callable[..., Any]) -> Function | None:
+        """Return the entry of a function that was found before and can be imported."""
+        return self._importable.get(fn) if type(fn) in _PLAIN else None
 
     def recapture(self) -> None:
         """From now on pickle functions by value anew: what they refer to may have changed."""

@@ -51,6 +51,9 @@ class _Life(Enum):
     CLOSED = "closed"
 
 
+_OPEN = _Life.OPEN  # found faster than the member of an enum
+
+
 class Pool:
     """A pool of worker processes in which every job survives its workers.
 
@@ -309,10 +312,12 @@ class Pool:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Job[Any]:
-        loop = self._here()
-        if self._life is not _Life.OPEN:
+        loop = self._loop
+        if loop is None or asyncio._get_running_loop() is not loop:
+            loop = self._here()
+        if self._life is not _OPEN:
             raise PoolClosed(f"the pool is {self._life.value} and takes no more jobs")
-        function = self._find(fn)
+        function = self._functions.find_importable(fn) or self._find(fn)
         payload = pickle_call(function.name, args, kwargs)
         if options.id is not None:
             twin = self._twin(options.id, function, payload)
@@ -343,7 +348,8 @@ class Pool:
         record.handle = job = Job[Any](self, record, loop)
         function.users += 1
         self._book.add(record)
-        self._narrator.submitted(record)
+        if self._hub.heard:
+            self._narrator.submitted(record)
         self._dispatcher.submitted(record, now)
         self._acting_crew.act()
         return job
@@ -532,7 +538,8 @@ class Pool:
         self._narrator.resolved(record, error)
         record.function.users -= 1
         self._book.end(record, job)
-        self._room.admit()
+        if self._room.size is not None:
+            self._room.admit()
         if self._drained and not self._dispatcher.unfinished:
             for waiter in self._drained:
                 if not waiter.done():

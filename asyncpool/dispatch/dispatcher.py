@@ -77,7 +77,7 @@ class Dispatcher:
         max_memory: int | None = None,
     ) -> None:
         self._random = random
-        self._desk = Desk()
+        self.desk = self._desk = Desk()
         self._roster = Roster(
             self._desk, size=workers, spares=spares, max_tasks=max_tasks, max_memory=max_memory
         )
@@ -91,11 +91,6 @@ class Dispatcher:
         """Whether somebody wants to be told of the steps of each job, not only of its end."""
         self.unfinished: dict[int, JobRecord] = {}
         self.workers = self._roster.workers
-
-    @property
-    def has_decided(self) -> bool:
-        """Whether there is something to `take`."""
-        return bool(self._desk.decisions)
 
     def take(self) -> list[Decision]:
         """Return the decisions since the last call; they must be carried out in this order."""
@@ -113,7 +108,10 @@ class Dispatcher:
         if self._closing:
             raise RuntimeError("a job was submitted to a closing dispatcher")
         self.unfinished[job.number] = job
-        self._enqueue(job, job.not_before, now)
+        if job.deadline == NEVER and job.not_before <= now:
+            self._ready.push(job)
+        else:
+            self._enqueue(job, job.not_before, now)
         if self._roster.hopeless:
             self._replenish(now)
         if self._roster.idle:
@@ -225,10 +223,12 @@ class Dispatcher:
         job = self._ended(serial, number, attempt, seconds, now)
         if job is None:
             return
-        job.attempts[-1].end(_ATTEMPT_DONE, now)
+        attempt_record = job.attempts[-1]
+        attempt_record.outcome, attempt_record.ended_at = _ATTEMPT_DONE, now
         if self.narrating:
             self._desk.decide(Returned(job))
-        self._finish(job, _DONE, Value(payload))
+        job.state = _DONE
+        self._resolve(job, Value(payload))
 
     def raised(
         self,
@@ -258,6 +258,12 @@ class Dispatcher:
     def memory_used(self, serial: int, resident: int) -> None:
         """The worker told its resident bytes, as it does before each result if they matter."""
         self.workers[serial].memory = resident
+
+    def fed(self, serial: int, now: float) -> None:
+        """The worker took some bytes of what it was sent: it cannot begin before it has all."""
+        worker = self.workers.get(serial)
+        if worker is not None and worker.sent and worker.running is None:
+            worker.since = now
 
     def recalled(self, serial: int, tickets: int, now: float) -> None:
         """That many tickets could be taken back: the newest unacknowledged jobs are ours again."""

@@ -22,7 +22,8 @@ DRAIN_BYTES = 1 << 26
 class Channel:
     """Writes as far as the pipe takes it, and reads whatever comes.
 
-    `heard` gets the frames, `ended` is called when the worker has closed its end, and `broken`
+    `heard` gets the frames, `taken` is called when the worker has taken a part of what did not fit
+    into the pipe at once, `ended` is called when the worker has closed its end, and `broken`
     with a reason when what it wrote is no frame; after either nothing more is read.
     """
 
@@ -32,12 +33,14 @@ class Channel:
         pipes: Pipes,
         *,
         heard: Callable[[list[Frame]], None],
+        taken: Callable[[], None],
         ended: Callable[[], None],
         broken: Callable[[str], None],
     ) -> None:
         self._loop = loop
         self._pipes = pipes
         self._heard = heard
+        self._taken = taken
         self._ended = ended
         self._broken = broken
         self._decoder = frames.Decoder()
@@ -89,6 +92,8 @@ class Channel:
     def _write(self) -> None:
         """Write until the pipe is full; then the loop calls again."""
         fd = self._pipes.jobs_in
+        if self._writing:
+            self._taken()
         while self._out:
             piece = self._out.popleft()
             try:

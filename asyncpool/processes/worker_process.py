@@ -50,6 +50,9 @@ class Listener(Protocol):
     def heard(self, worker: WorkerProcess, said: list[Frame]) -> None:
         """The worker wrote these frames."""
 
+    def taken(self, worker: WorkerProcess) -> None:
+        """The worker took a part of a job that is too big to be written at once."""
+
     def misbehaved(self, worker: WorkerProcess, why: str) -> None:
         """The worker wrote what is no frame, or closed its pipe and lives on."""
 
@@ -116,6 +119,7 @@ class WorkerProcess:
             self._loop,
             pipes,
             heard=lambda said: self._listener.heard(self, said),
+            taken=lambda: self._listener.taken(self),
             ended=self._pipe_ended,
             broken=lambda why: self._listener.misbehaved(self, why),
         )
