@@ -27,6 +27,8 @@ class Job(asyncio.Future[R]):
     worker that runs it.
     """
 
+    __slots__ = ("_pool", "_record")
+
     # What few jobs ever have; a million pending ones should not pay for it.
     _progress: Progress | None = None
     _feeds: list[Feed[Progress]] | None = None

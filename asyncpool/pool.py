@@ -345,7 +345,8 @@ class Pool:
             not_before=now + options.delay if options.delay else 0.0,
             submitted_at=now,
         )
-        record.handle = job = Job[Any](self, record, loop)
+        job: Job[Any] = Job(self, record, loop)
+        record.handle = job
         function.users += 1
         self._book.add(record)
         if self._hub.heard:
@@ -433,7 +434,7 @@ class Pool:
 
     def _shell_of(self, record: JobRecord) -> Job[Any]:
         """Make a handle for a finished job whose own handle, and result, nobody kept."""
-        job = Job[Any](self, record, self._here())
+        job: Job[Any] = Job(self, record, self._here())
         if record.state is JobState.CANCELLED:
             asyncio.Future.cancel(job)
         else:

@@ -196,7 +196,7 @@ class Dispatcher:
         worker.begun += 1
         if self._roster.starts.fruitless:
             self._roster.starts.proved()
-        job.attempts.append(AttemptRecord(attempt, worker.pid, now))
+        job.attempts += (AttemptRecord(attempt, worker.pid, now),)
         if job.state is not _SENT:  # cancelled after the worker had taken its ticket
             job.attempts[-1].end(Outcome.CANCELLED, now)
             self._unwanted.append(worker)

@@ -23,16 +23,15 @@ class Paced(Protocol):
 class AttemptRecord:
     """One ACK and what became of it; times are those of the dispatcher's clock."""
 
-    __slots__ = ("ended_at", "exit_code", "number", "outcome", "pid", "signal", "started_at")
+    ended_at: float | None = None
+    outcome = _RUNNING
+    exit_code: int | None = None
+    signal: int | None = None
 
     def __init__(self, number: int, pid: int, started_at: float) -> None:
         self.number = number
         self.pid = pid
         self.started_at = started_at
-        self.ended_at: float | None = None
-        self.outcome = _RUNNING
-        self.exit_code: int | None = None
-        self.signal: int | None = None
 
     def end(self, outcome: Outcome, now: float) -> None:
         self.outcome = outcome
@@ -47,27 +46,14 @@ class JobRecord:
     `handle` and `named` (the user gave the id), is the caller's business.
     """
 
-    __slots__ = (
-        "attempts",
-        "cost",
-        "crashes",
-        "deadline",
-        "errors",
-        "function",
-        "handle",
-        "id",
-        "named",
-        "not_before",
-        "number",
-        "payload",
-        "priority",
-        "retry",
-        "start_awaited",
-        "state",
-        "submitted_at",
-        "timeout",
-        "worker",
-    )
+    # What every job begins with is the class's: a million pending jobs need not carry it each.
+    state = _PENDING
+    start_awaited = False  # somebody waits for the first ACK
+    crashes = 0
+    errors = 0
+    cost = 0.0
+    worker: WorkerRecord | None = None
+    attempts: tuple[AttemptRecord, ...] = ()
 
     def __init__(
         self,
@@ -97,13 +83,6 @@ class JobRecord:
         self.not_before = not_before
         self.submitted_at = submitted_at
         self.handle = handle
-        self.state = _PENDING
-        self.start_awaited = False  # somebody waits for the first ACK
-        self.crashes = 0
-        self.errors = 0
-        self.cost = 0.0
-        self.worker: WorkerRecord | None = None
-        self.attempts: list[AttemptRecord] = []
 
     @property
     def next_attempt(self) -> int:

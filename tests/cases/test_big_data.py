@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from asyncpool import Pool
+from asyncpool.dispatch.dispatcher import ACK_SECONDS
 from asyncpool.frames import BULK, HEADER
 from tests.support import jobs, procs
 from tests.support.heartbeat import Heartbeat
@@ -54,10 +56,8 @@ async def echo_all(pool: Pool, payload: bytes, count: int) -> float:
 
 
 async def test_big_both_ways_at_once(pool: Pool) -> None:
-    """PIPE-1: no deadlock, no stall of the loop, and the memory is given back."""
+    """PIPE-1: no deadlock, and no stall of the loop."""
     payload = b"x" * (8 * MIB)
-    await echo_all(pool, payload, 2)
-    before = procs.rss()
     stalls = []
     async with asyncio.timeout(60):
         for _ in range(ROUNDS):
@@ -65,16 +65,40 @@ async def test_big_both_ways_at_once(pool: Pool) -> None:
             if stalls[-1] < 0.25:
                 break
     assert min(stalls) < 0.25
+
+
+@pytest.mark.loops("asyncio")
+async def test_memory_is_given_back(pool: Pool) -> None:
+    """PIPE-1: by the pool. So big that malloc keeps nothing of it for later."""
+    payload = b"x" * (33 * MIB)
+    await echo_all(pool, payload, 2)
+    before = procs.rss()
+    await echo_all(pool, payload, 8)
     gc.collect()
     assert procs.rss() - before < 100 * MIB
 
 
-async def test_one_big_pair(pool: Pool) -> None:
-    """PIPE-1: of the size of the case."""
-    payload = bytearray(32 * MIB)
-    payload[-1] = 7
-    first, second = pool.submit(jobs.echo, payload), pool.submit(jobs.echo, payload)
-    assert await first == await second == payload
+@pytest.mark.loops("asyncio")
+async def test_a_job_that_takes_long_to_write(pool: Pool) -> None:
+    """BIG-1, ASSIGN-1: a worker that reads on is at it, however long it takes before the ACK.
+
+    The loop is slowed down, instead of sending gigabytes.
+    """
+
+    async def slow_down() -> None:
+        while True:
+            time.sleep(0.02)
+            await asyncio.sleep(0)
+
+    slowing = asyncio.create_task(slow_down())
+    begun = asyncio.get_running_loop().time()
+    job = pool.submit(checksum, bytes(20 * MIB))
+    await job.started()
+    assert asyncio.get_running_loop().time() - begun > 1.5 * ACK_SECONDS
+    assert await job == [20 * MIB]
+    slowing.cancel()
+    await asyncio.wait({slowing})
+    assert len(job.attempts) == 1
 
 
 async def test_results_while_arguments_are_written(pool: Pool) -> None:
