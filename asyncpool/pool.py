@@ -367,6 +367,7 @@ class Pool:
             if self._enqueued % ENQUEUES_PER_TURN == 0:
                 await asyncio.sleep(0)
         if self._room.is_full and self._life is _Life.OPEN:
+            self._here()  # raises, or another loop would wait for ours
             await self._room.wait()
         try:
             return self._submit(options, fn, args, kwargs)
