@@ -48,8 +48,10 @@ async def cancel(pool: Pool) -> None:
 
 async def kill_idle(pool: Pool) -> None:
     (worker, *_) = await full_crew(pool, 2)
+    events = pool.events()
     os.kill(worker, signal.SIGKILL)
-    await pool.submit(jobs.add, 1, 1)
+    while not isinstance(await anext(events), WorkerExited):
+        pass
 
 
 @pytest.mark.parametrize("end", [crash, time_out, cancel, kill_idle])
