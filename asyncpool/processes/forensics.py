@@ -75,7 +75,7 @@ class Stderr:
         return self._write()
 
     def drain(self) -> None:
-        """Take what is left after the worker's death, without waiting for anybody."""
+        """Take what is left after the worker's death, without waiting; then `write_rest`."""
         try:
             for _ in range(1 + (1 << 20) // _RELAY_CHUNK):
                 before = self._tail
@@ -88,25 +88,32 @@ class Stderr:
             return
 
     def show(self, text: str) -> None:
-        """Print a text to the real stderr, as far as that takes it at once."""
+        """Print a text of our own to the real stderr."""
         data = text.encode(errors="replace") + b"\n"
-        for start in range(0, len(data), _RELAY_CHUNK):
-            if self._unwritten:
-                return
-            self._unwritten = data[start : start + _RELAY_CHUNK]
-            self._write()
+        self._unwritten += data
+        self.write_rest()
+
+    def write_rest(self) -> bool:
+        """Write what was not written yet as far as it goes; tell whether that is all of it."""
+        while self._unwritten:
+            before = len(self._unwritten)
+            if not self._write() and len(self._unwritten) == before:
+                return False
+        return True
 
     def _keep_rest(self) -> None:
-        """Read the rest for the tail alone: the real stderr is stuck."""
-        while data := os.read(self.fd, 1 << 16):
+        """Read the rest for later: the real stderr is slow, or stuck."""
+        for _ in range(16):  # somebody who is not dead may write there as well
+            data = os.read(self.fd, 1 << 16)
             self._tail = (self._tail + data)[-TAIL_BYTES:]
+            self._unwritten += data
 
     def _write(self) -> bool:
         try:
             if not is_stream(2):
                 written = len(self._unwritten)
             elif select.select([], [2], [], 0)[1]:
-                written = os.write(2, self._unwritten)
+                written = os.write(2, self._unwritten[:_RELAY_CHUNK])
             else:
                 return False
         except (OSError, ValueError):  # this process has no stderr

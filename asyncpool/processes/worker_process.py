@@ -40,6 +40,8 @@ STACK_SECONDS = 0.1
 """How long a worker that is about to be killed may take to write its stack."""
 
 STDERR_RETRY_SECONDS = 0.05
+LAST_WORDS_SECONDS = 2.0
+"""How long a dead worker's stderr may wait for somebody who is slow to read ours."""
 
 T = TypeVar("T")
 
@@ -417,8 +419,16 @@ class WorkerProcess:
     def _is_gone(self) -> None:
         if self._reaping is not None:
             self._reaping.cancel()
-        if not self.gone.done():
+        self._let_be_read(self._loop.time() + LAST_WORDS_SECONDS)
+
+    def _let_be_read(self, end: float) -> None:
+        """Be gone as soon as all that it said is written."""
+        if self.gone.done():
+            return
+        if self._stderr is None or self._stderr.write_rest() or self._loop.time() >= end:
             self.gone.set_result(None)
+        else:
+            self._loop.call_later(STDERR_RETRY_SECONDS, self._let_be_read, end)
 
     def _later(self, name: str, seconds: float, call: object) -> None:
         """Keep one timer of that name, so that a dead worker leaves none."""

@@ -60,7 +60,9 @@ def run(
 def environment() -> dict[str, str]:
     """Return this environment, with the package to be found from everywhere."""
     path = os.environ.get("PYTHONPATH", "")
-    return {**os.environ, "PYTHONPATH": f"{HOME}:{path}" if path else HOME}
+    path = f"{HOME}:{path}" if path else HOME
+    # Unbuffered, print() writes a line and its end apart, and others may get in between.
+    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": ""}
 
 
 def _text(data: bytes) -> str:

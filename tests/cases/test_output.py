@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -38,8 +44,27 @@ def test_two_hundred_loud_jobs(tmp_path: Path, marks: Marks) -> None:
         assert finished.raw_out.count(text) == rounds
     letters = b"".join((loud.ALL_BYTES, b"HELLO\n", loud.FAKE_FRAME, b"THREAD\n"))
     assert finished.raw_out.count(b"E") == rounds * (letters.count(b"E") + 1)
-    assert finished.err.count("S" * 100 + "\n") == rounds
-    assert finished.err.count("Q" * 100 + "\n") == rounds
+    assert Counter(finished.err.splitlines()) == {"S" * 100: rounds, "Q" * 100: rounds}
+
+
+def test_a_slow_reader_of_stderr(tmp_path: Path, marks: Marks) -> None:
+    """STDIO-1: what workers said just before they left waits for whoever reads it."""
+    ours, theirs = os.pipe()
+    fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
+    arguments = [sys.executable, "-c", LOUD, marks.path]
+    with (
+        open(ours, "rb", buffering=0) as err,
+        subprocess.Popen(
+            arguments, stdout=subprocess.DEVNULL, stderr=theirs, env=programs.environment()
+        ) as program,
+    ):
+        os.close(theirs)
+        said = b""
+        while data := err.read(400):
+            said += data
+            time.sleep(0.005)
+        assert program.wait() == 0
+    assert Counter(said.decode().splitlines()) == {"S" * 100: 20, "Q" * 100: 20}
 
 
 @pytest.mark.parametrize("fd", [1, 2])
