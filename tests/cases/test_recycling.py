@@ -19,7 +19,7 @@ from tests.support.marks import Marks
     ("workers", "tasks", "count"),
     [
         (1, 2, 50),
-        (4, 1, 60),
+        (4, 1, 32),
         pytest.param(4, 1, 400, marks=[pytest.mark.soak]),
     ],
 )
