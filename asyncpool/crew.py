@@ -62,6 +62,9 @@ class Audience(Protocol):
     def progressed(self, job: JobRecord, report: tuple[float, float | None, str | None]) -> None:
         """The running job reported its progress."""
 
+    def is_retryable(self, job: JobRecord, data: bytes | bytearray) -> bool:
+        """Whether the job's `Retry.on` names what the function raised."""
+
     def resolved(self, job: JobRecord, ending: Ending) -> None:
         """The job has ended."""
 
@@ -80,7 +83,6 @@ class Crew:
         setup: Setup,
         *,
         wall_offset: float,
-        retryable: Callable[[JobRecord, bytes | bytearray], bool],
     ) -> None:
         self.processes: dict[int, WorkerProcess] = {}
         self.grace = LAST_WAIT_SECONDS
@@ -91,7 +93,6 @@ class Crew:
         self._desk = dispatcher.desk
         self._audience = audience
         self._setup = setup
-        self._retryable = retryable
         self._wall_offset = wall_offset
         self._oom = OomCounter()
         self._spawning: set[asyncio.Task[None]] = set()
@@ -289,7 +290,7 @@ class Crew:
                 payload,
                 extra * 1e-6,
                 now,
-                retryable=lambda: job is not None and self._retryable(job, payload),
+                retryable=lambda: job is not None and self._audience.is_retryable(job, payload),
             )
         elif kind == frames.PROGRESS:
             job = dispatcher.workers[serial].running

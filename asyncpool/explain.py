@@ -19,27 +19,27 @@ from .jobs import Attempt
 from .processes.forensics import signal_name
 
 
-def explain(
-    job: JobRecord, name: str, attempts: tuple[Attempt, ...], ending: Ending
-) -> BaseException:
+def explain(job: JobRecord, attempts: tuple[Attempt, ...], ending: Ending) -> BaseException:
     """Return the exception for a job that ended in any way but by a value."""
     if isinstance(ending, Failure):
-        return failure(job, name, attempts, raised.decode(ending.error))
+        return failure(job, attempts, raised.decode(ending.error))
     if isinstance(ending, Crash):
-        return _crashed(job, name, attempts, ending)
+        return _crashed(job, attempts, ending)
     if isinstance(ending, Overrun):
-        return _timed_out(job, name, attempts, ending)
+        return _timed_out(job, attempts, ending)
     if isinstance(ending, NoWorkers):
         return no_workers(ending)
     raise AsyncPoolError(f"job {job.id} ended in an unknown way: {ending!r}")
 
 
+def _who(job: JobRecord) -> str:
+    return f"job {job.id} ({job.function.name})"
+
+
 # The function raised, or something did not cross
 
 
-def failure(
-    job: JobRecord, name: str, attempts: tuple[Attempt, ...], what: raised.Raised
-) -> BaseException:
+def failure(job: JobRecord, attempts: tuple[Attempt, ...], what: raised.Raised) -> BaseException:
     """Return the exception that the function raised, or why it cannot be had."""
     kind, type_name, message, traceback, pickled = what
     said = f"{type_name}: {message}" if message else type_name
@@ -49,18 +49,17 @@ def failure(
             error = raised.load(pickled)
         except BaseException as failed:
             error = _serialization(
-                f"job {job.id} ({name}) raised an exception that cannot be rebuilt here "
+                f"{_who(job)} raised an exception that cannot be rebuilt here "
                 f"({type(failed).__name__}: {raised.text(failed)}); it was {said}",
                 job,
-                name,
                 attempts,
             )
             error.__cause__ = failed.with_traceback(None)  # whose frames would make a cycle
     elif kind == raised.EXITED:
         error = JobExited(
-            f"job {job.id} ({name}) raised {said}, which is not an Exception",
+            f"{_who(job)} raised {said}, which is not an Exception",
             job_id=job.id,
-            fn_name=name,
+            fn_name=job.function.name,
             attempts=attempts,
         )
     else:
@@ -70,14 +69,12 @@ def failure(
             raised.ARGUMENT: f"has arguments that cannot be rebuilt in the worker: {said}",
             raised.FUNCTION: f"cannot be loaded in the worker: {said}",
         }[kind]
-        error = _serialization(f"job {job.id} ({name}) {text}", job, name, attempts)
+        error = _serialization(f"{_who(job)} {text}", job, attempts)
     return with_traceback(_fit_for_a_future(error), traceback)
 
 
-def _serialization(
-    text: str, job: JobRecord, name: str, attempts: tuple[Attempt, ...]
-) -> SerializationError:
-    return SerializationError(text, job_id=job.id, fn_name=name, attempts=attempts)
+def _serialization(text: str, job: JobRecord, attempts: tuple[Attempt, ...]) -> SerializationError:
+    return SerializationError(text, job_id=job.id, fn_name=job.function.name, attempts=attempts)
 
 
 def _fit_for_a_future(error: BaseException) -> BaseException:
@@ -101,14 +98,13 @@ def with_traceback(error: BaseException, traceback: str) -> BaseException:
 
 
 def unpickling_failed(
-    job: JobRecord, name: str, attempts: tuple[Attempt, ...], failed: BaseException
+    job: JobRecord, attempts: tuple[Attempt, ...], failed: BaseException
 ) -> SerializationError:
     """Return the error for a result that cannot be rebuilt in this process."""
     error = _serialization(
-        f"job {job.id} ({name}) returned a value that cannot be rebuilt here: "
+        f"{_who(job)} returned a value that cannot be rebuilt here: "
         f"{type(failed).__name__}: {raised.text(failed)}",
         job,
-        name,
         attempts,
     )
     error.__cause__ = failed.with_traceback(None)  # whose frames would make a cycle
@@ -118,12 +114,10 @@ def unpickling_failed(
 # The worker died or was killed
 
 
-def _crashed(
-    job: JobRecord, name: str, attempts: tuple[Attempt, ...], crash: Crash
-) -> WorkerCrashed:
+def _crashed(job: JobRecord, attempts: tuple[Attempt, ...], crash: Crash) -> WorkerCrashed:
     death = crash.death
     cause = f"broke the protocol and was killed ({death.why})" if death.why else cause_of(death)
-    text = f"job {job.id} ({name}) {_times(job.crashes)}: worker {crash.pid} {cause}"
+    text = f"{_who(job)} {_times(job.crashes)}: worker {crash.pid} {cause}"
     text += f" {crash.ran_for:.3g} s into attempt {len(attempts)}"
     if where := innermost_frame(death.stack):
         text += f", in {where}"
@@ -132,7 +126,7 @@ def _crashed(
     return WorkerCrashed(
         text,
         job_id=job.id,
-        fn_name=name,
+        fn_name=job.function.name,
         attempts=attempts,
         pid=crash.pid,
         exit_code=death.exit_code,
@@ -175,21 +169,24 @@ def innermost_frame(stack: str | None) -> str | None:
     return f"{found[3]} ({found[1]}:{found[2]})" if found else None
 
 
-def _timed_out(
-    job: JobRecord, name: str, attempts: tuple[Attempt, ...], overrun: Overrun
-) -> JobTimeout:
+def _timed_out(job: JobRecord, attempts: tuple[Attempt, ...], overrun: Overrun) -> JobTimeout:
     stack = overrun.death.stack if overrun.death is not None else None
     if overrun.timeout is not None:
         limit: float = overrun.timeout
-        text = f"job {job.id} ({name}) ran longer than its timeout of {limit:g} s and was stopped"
+        text = f"{_who(job)} ran longer than its timeout of {limit:g} s and was stopped"
     else:
         limit = job.deadline - job.submitted_at
         waited = "was stopped" if attempts else "never ran"
-        text = f"job {job.id} ({name}) missed its deadline of {limit:g} s and {waited}"
+        text = f"{_who(job)} missed its deadline of {limit:g} s and {waited}"
     if where := innermost_frame(stack):
         text += f", in {where}"
     return JobTimeout(
-        text, job_id=job.id, fn_name=name, attempts=attempts, timeout=limit, stack=stack
+        text,
+        job_id=job.id,
+        fn_name=job.function.name,
+        attempts=attempts,
+        timeout=limit,
+        stack=stack,
     )
 
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
+from . import views
+from .dispatch.records import JobRecord
 from .hub import Feed
 from .jobs import Attempt, JobState, Progress
-
-if TYPE_CHECKING:
-    from .dispatch.records import JobRecord
-    from .pool import Pool
 
 R = TypeVar("R")
 
 UPDATES_KEPT = 1_000
 """How many unread progress reports a reader of `updates()` may have."""
+
+
+class Owner(Protocol):
+    """Where a job was handed in."""
+
+    wall_offset: float
+
+    def withdraw(self, record: JobRecord) -> None:
+        """Give up a job whose handle was cancelled."""
 
 
 class Job(asyncio.Future[R]):
@@ -27,16 +34,16 @@ class Job(asyncio.Future[R]):
     worker that runs it.
     """
 
-    __slots__ = ("_pool", "_record")
+    __slots__ = ("_owner", "_record")
 
     # What few jobs ever have; a million pending ones should not pay for it.
     _progress: Progress | None = None
     _feeds: list[Feed[Progress]] | None = None
     _started: asyncio.Future[None] | None = None
 
-    def __init__(self, pool: Pool, record: JobRecord, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, owner: Owner, record: JobRecord, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop=loop)
-        self._pool = pool
+        self._owner = owner
         self._record = record
 
     @property
@@ -47,7 +54,8 @@ class Job(asyncio.Future[R]):
     @property
     def fn_name(self) -> str:
         """The function's name, for people."""
-        return self._pool._name_of(self._record)
+        name: str = self._record.function.name
+        return name
 
     @property
     def state(self) -> JobState:
@@ -57,7 +65,7 @@ class Job(asyncio.Future[R]):
     @property
     def attempts(self) -> tuple[Attempt, ...]:
         """All runs of the job so far, one for each ACK of a worker."""
-        return self._pool._attempts_of(self._record)
+        return views.attempts_of(self._record, self._owner.wall_offset)
 
     @property
     def progress(self) -> Progress | None:
@@ -68,7 +76,7 @@ class Job(asyncio.Future[R]):
         """Cancel the job; its worker, if it is running, is killed. False: it has ended."""
         if not super().cancel(msg):
             return False
-        self._pool._cancelled(self._record)
+        self._owner.withdraw(self._record)
         return True
 
     async def accepted(self) -> None:

@@ -19,16 +19,14 @@ from collections.abc import (
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from . import explain, raised
 from .functions import function_name
+from .intake import Intake
 from .job import Job
 from .options import JobOptions
 from .worker.chunk import Chunk
-
-if TYPE_CHECKING:
-    from .pool import Pool
 
 Args: TypeAlias = tuple[Any, ...]
 
@@ -52,9 +50,9 @@ class _End:
         self.error = error
 
 
-async def run(pool: Pool, options: JobOptions, plan: Plan) -> AsyncGenerator[Any, None]:
+async def run(intake: Intake, options: JobOptions, plan: Plan) -> AsyncGenerator[Any, None]:
     """Yield the results; owns everything that is under way."""
-    flow = _Flow(pool, options, plan)
+    flow = _Flow(intake, options, plan)
     feeder = asyncio.create_task(flow.feed(), name="asyncpool map")
     try:
         while (job := await flow.next_job()) is not None:
@@ -79,8 +77,8 @@ async def run(pool: Pool, options: JobOptions, plan: Plan) -> AsyncGenerator[Any
 class _Flow:
     """The jobs under way between the feeder and the generator."""
 
-    def __init__(self, pool: Pool, options: JobOptions, plan: Plan) -> None:
-        self._pool = pool
+    def __init__(self, intake: Intake, options: JobOptions, plan: Plan) -> None:
+        self._intake = intake
         self._options = options
         self._plan = plan
         self._call: Callable[..., Any] = plan.fn
@@ -108,7 +106,7 @@ class _Flow:
 
     async def _submit(self, calls: list[Args]) -> None:
         args = (calls,) if self._plan.chunksize > 1 else calls[0]
-        job = await self._pool._enqueue(self._options, self._call, args, {})
+        job = await self._intake.enqueue(self._options, self._call, args, {})
         self._open[job] = len(calls)
         if self._plan.ordered:
             self._jobs.put_nowait(job)
@@ -163,7 +161,7 @@ def _item(job: Job[Any], item: tuple[bool, Any], plan: Plan) -> Any:
     well, value = item
     if well:
         return value
-    error = explain.failure(job._record, job.fn_name, job.attempts, raised.decode(value))
+    error = explain.failure(job._record, job.attempts, raised.decode(value))
     if plan.return_exceptions:
         return error
     raise error

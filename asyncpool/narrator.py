@@ -24,6 +24,11 @@ class Narrator:
         self._hub = hub
         self._now = hub.clock
 
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens."""
+        return self._hub.heard
+
     def submitted(self, job: JobRecord) -> None:
         """The pool took the job."""
         if self._hub.heard:

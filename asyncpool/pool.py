@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pickle
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 from types import TracebackType
-from typing import Any, NoReturn, ParamSpec, TypeVar, overload
+from typing import Any
 
-from . import explain, raised, views
+from . import views
 from .crew import Crew, Setup, working_directory
-from .dispatch import decisions
-from .dispatch.decisions import Decision, Ending
+from .delivery import Delivery
 from .dispatch.dispatcher import Dispatcher
-from .dispatch.records import NEVER, JobRecord, Phase
-from .errors import DuplicateJob, JobError, PoolClosed, PoolFull
+from .dispatch.records import Phase
 from .events import Event
-from .functions import Function, FunctionTable, pickle_call, pickle_initializer
+from .functions import pickle_initializer
 from .hub import EventHub, Feed
+from .intake import Intake
 from .job import Job
-from .jobs import Attempt, JobInfo, JobState, Progress, Stats, WorkerInfo
+from .jobs import JobInfo, JobState, Stats, WorkerInfo
 from .memory import JobBook
 from .narrator import Narrator
 from .options import JobOptions, Timeout, check_count, check_seconds
@@ -34,14 +32,8 @@ from .room import Room
 from .submitter import Submitter
 from .testing import Chaos
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 DUMP_SECONDS = 2.0
 """How long `dump_stack` waits for an answer."""
-
-ENQUEUES_PER_TURN = 64
-"""How many `enqueue` may succeed before the loop gets a turn, when there is always room."""
 
 
 class _Life(Enum):
@@ -51,10 +43,7 @@ class _Life(Enum):
     CLOSED = "closed"
 
 
-_OPEN = _Life.OPEN  # found faster than the member of an enum
-
-
-class Pool:
+class Pool(Submitter):
     """A pool of worker processes in which every job survives its workers.
 
     Use it as `async with Pool(4) as pool`; it belongs to the event loop that enters it. Leaving
@@ -82,11 +71,10 @@ class Pool:
         check_count("max_pending", max_pending, 1)
         check_count("max_tasks_per_child", max_tasks_per_child, 1)
         check_count("max_memory_per_child", max_memory_per_child, 1)
-        self._max_workers = usable_cpus() if max_workers is None else max_workers
-        self._options = JobOptions(timeout=timeout, retry=retry)
+        max_workers = usable_cpus() if max_workers is None else max_workers
         self._setup = _setup(initializer, initargs, preload, env, chaos, max_memory_per_child)
         self._dispatcher = Dispatcher(
-            workers=self._max_workers,
+            workers=max_workers,
             spares=spares,
             max_tasks=max_tasks_per_child,
             max_memory=max_memory_per_child,
@@ -96,18 +84,14 @@ class Pool:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._crew: Crew | None = None
         self._supervisor: asyncio.Task[None] | None = None
-        self._functions = FunctionTable()
-        self._book = JobBook()
-        self._next_number = 1
-        self._id_prefix = os.urandom(5).hex()
-        self._wall_offset = 0.0
         self._hub = EventHub(time.time)
         self._narrator = Narrator(self._hub)
-        self._room = Room(max_pending, self._dispatcher.unfinished)
-        self._drained: list[asyncio.Future[None]] = []
-        self._enqueued = 0
-        self._settling = False
-        self._recapturing = False
+        self._book = JobBook()
+        room = Room(max_pending, self._dispatcher.unfinished)
+        shared = (self._dispatcher, self._narrator, self._book, room)
+        self._delivery = Delivery(*shared)
+        intake = Intake(*shared, max_workers=max_workers)
+        super().__init__(intake, JobOptions(timeout=timeout, retry=retry))
 
     # Opening and closing
 
@@ -116,18 +100,15 @@ class Pool:
             raise RuntimeError(f"a Pool can be entered once; this one is {self._life.value}")
         self._loop = loop = asyncio.get_running_loop()
         self._life = _Life.OPEN
-        self._wall_offset = time.time() - loop.time()
-        self._crew = Crew(
-            loop,
-            self._dispatcher,
-            self,
-            replace(self._setup, cwd=working_directory()),
-            wall_offset=self._wall_offset,
-            retryable=_is_retryable,
-        )
+        wall_offset = time.time() - loop.time()
+        setup = replace(self._setup, cwd=working_directory())
+        crew = Crew(loop, self._dispatcher, self._delivery, setup, wall_offset=wall_offset)
+        self._crew = crew
+        self._delivery.wall_offset = wall_offset
+        self._intake.open(loop, crew, wall_offset)
         self._supervisor = loop.create_task(self._supervise(), name="asyncpool supervisor")
         self._dispatcher.opened(loop.time())
-        self._crew.act()
+        crew.act()
         return self
 
     async def __aexit__(
@@ -158,7 +139,7 @@ class Pool:
             return
         self._life = _Life.CLOSING
         self._crew.grace = grace
-        self._room.turn_away()
+        self._intake.close()
         if cancel:
             for record in list(self._dispatcher.unfinished.values()):
                 record.handle.cancel()
@@ -170,16 +151,14 @@ class Pool:
     async def drain(self) -> None:
         """Wait until no job is unfinished."""
         if self._dispatcher.unfinished:
-            waiter = self._here().create_future()
-            self._drained.append(waiter)
-            await waiter
+            await self._delivery.drained(self._intake.here())
 
     def _abandon(self) -> None:
         """Cancel every job and kill every worker, now."""
         if self._crew is None or self._life is _Life.CLOSED:
             return
         self._life = _Life.CLOSING
-        self._room.turn_away()
+        self._intake.close()
         for record in list(self._dispatcher.unfinished.values()):
             asyncio.Future.cancel(record.handle)
         self._crew.abandon()
@@ -201,82 +180,6 @@ class Pool:
             self._life = _Life.CLOSED
             self._hub.close()
 
-    # Submitting
-
-    @overload
-    def submit(
-        self, fn: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> Job[R]: ...
-    @overload
-    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]: ...
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Job[Any]:
-        """Queue a call of `fn` and return its handle at once, like `loop.create_task`.
-
-        Raises SerializationError for what does not pickle and TypeError for what is no function,
-        PoolFull if `max_pending` jobs are unfinished, RuntimeError (as PoolClosed, if it is
-        closed) outside of the pool's loop; then nothing was queued.
-        """
-        return self._submit(self._options, fn, args, kwargs)
-
-    @overload
-    async def enqueue(
-        self, fn: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> Job[R]: ...
-    @overload
-    async def enqueue(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]: ...
-    async def enqueue(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Job[Any]:
-        """Like `submit`, but wait while `max_pending` jobs are unfinished.
-
-        Raises what `submit` raises, except PoolFull.
-        """
-        return await self._enqueue(self._options, fn, args, kwargs)
-
-    @overload
-    def map(
-        self,
-        fn: Callable[..., Coroutine[Any, Any, R]],
-        *iterables: Iterable[Any] | AsyncIterable[Any],
-        buffersize: int | None = None,
-        chunksize: int = 1,
-        ordered: bool = True,
-        return_exceptions: bool = False,
-    ) -> AsyncGenerator[R, None]: ...
-    @overload
-    def map(
-        self,
-        fn: Callable[..., R],
-        *iterables: Iterable[Any] | AsyncIterable[Any],
-        buffersize: int | None = None,
-        chunksize: int = 1,
-        ordered: bool = True,
-        return_exceptions: bool = False,
-    ) -> AsyncGenerator[R, None]: ...
-    def map(
-        self,
-        fn: Callable[..., Any],
-        *iterables: Iterable[Any] | AsyncIterable[Any],
-        buffersize: int | None = None,
-        chunksize: int = 1,
-        ordered: bool = True,
-        return_exceptions: bool = False,
-    ) -> AsyncGenerator[Any, None]:
-        """Iterate over `fn` of each item, or of the items of several iterables side by side.
-
-        At most `buffersize` items are taken ahead of the loop that reads the results (None: 16
-        chunks for each worker). Results come in the order of the items, or as they are ready if
-        not `ordered`. `chunksize` items travel as one job. An item's exception is raised in its
-        place and ends the iteration, or is yielded if `return_exceptions`. Leaving the loop
-        cancels the rest and closes the iterables.
-        """
-        return Submitter(self, self._options).map(
-            fn,
-            *iterables,
-            buffersize=buffersize,
-            chunksize=chunksize,
-            ordered=ordered,
-            return_exceptions=return_exceptions,
-        )
-
     def options(
         self,
         *,
@@ -294,7 +197,7 @@ class Pool:
         call again returns that job, another call raises DuplicateJob.
         """
         return Submitter(
-            self,
+            self._intake,
             JobOptions(
                 id=id,
                 timeout=self._options.timeout if timeout is None else timeout,
@@ -305,117 +208,8 @@ class Pool:
             ),
         )
 
-    def _submit(
-        self,
-        options: JobOptions,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Job[Any]:
-        loop = self._loop
-        if loop is None or asyncio._get_running_loop() is not loop:
-            loop = self._here()
-        if self._life is not _OPEN:
-            raise PoolClosed(f"the pool is {self._life.value} and takes no more jobs")
-        function = self._functions.find_importable(fn) or self._find(fn)
-        payload = pickle_call(function.name, args, kwargs)
-        if options.id is not None:
-            twin = self._twin(options.id, function, payload)
-            if twin is not None:
-                return twin
-        if self._room.is_full:
-            raise PoolFull(
-                f"{self._room.size} jobs are unfinished, which is max_pending: "
-                f"wait for some, or use `await pool.enqueue(...)`"
-            )
-        now = loop.time()
-        number = self._next_number
-        self._next_number += 1
-        deadline = NEVER if options.deadline is None else now + options.deadline
-        record = JobRecord(
-            number,
-            function,
-            id=options.id or f"{self._id_prefix}-{number}",
-            named=options.id is not None,
-            payload=payload,
-            priority=options.priority,
-            retry=options.retry,
-            timeout=options.timeout_for(args, kwargs),
-            deadline=deadline,
-            not_before=now + options.delay if options.delay else 0.0,
-            submitted_at=now,
-        )
-        job: Job[Any] = Job(self, record, loop)
-        record.handle = job
-        function.users += 1
-        self._book.add(record)
-        if self._hub.heard:
-            self._narrator.submitted(record)
-        self._dispatcher.submitted(record, now)
-        self._acting_crew.act()
-        return job
-
-    async def _enqueue(
-        self,
-        options: JobOptions,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Job[Any]:
-        if not self._room.is_full:
-            self._enqueued += 1
-            if self._enqueued % ENQUEUES_PER_TURN == 0:
-                await asyncio.sleep(0)
-        if self._room.is_full and self._life is _Life.OPEN:
-            self._here()  # raises, or another loop would wait for ours
-            await self._room.wait()
-        try:
-            return self._submit(options, fn, args, kwargs)
-        finally:
-            self._room.admit()  # no job may have come of it
-
-    def _find(self, fn: Callable[..., Any]) -> Function:
-        functions = self._functions
-        function = functions.find(fn)
-        if functions.has_captured and not self._recapturing:
-            # Within one turn of the loop a function by value is pickled once; what it refers to
-            # may have been changed by the next turn.
-            self._recapturing = True
-            self._here().call_soon(self._recapture)
-        if functions.forgotten:
-            self._acting_crew.forget_functions(functions.forgotten)
-            functions.forgotten.clear()
-        return function
-
-    def _recapture(self) -> None:
-        self._recapturing = False
-        self._functions.recapture()
-
-    def _twin(self, id: str, function: Function, payload: bytes) -> Job[Any] | None:
-        """Return the job that has this id already. Raises DuplicateJob if it is another call."""
-        record = self._book.find(id)
-        if record is None:
-            return None
-        theirs = record.function
-        if theirs.name != function.name or record.payload != payload:
-            raise DuplicateJob(
-                f"the id {id!r} belongs to another call, of {theirs.name}: an id names one call"
-            )
-        return self.job(id)
-
-    def _here(self) -> asyncio.AbstractEventLoop:
-        """Return the pool's loop. Raises RuntimeError if that is not the one that runs now."""
-        if self._loop is None:
-            raise RuntimeError("the pool is not open: use `async with Pool() as pool`")
-        if asyncio.get_running_loop() is not self._loop:
-            raise RuntimeError(
-                "the pool belongs to another event loop: call it from the loop that entered it, "
-                "for instance by asyncio.run_coroutine_threadsafe"
-            )
-        return self._loop
-
     @property
-    def _acting_crew(self) -> Crew:
+    def _open_crew(self) -> Crew:
         assert self._crew is not None
         return self._crew
 
@@ -427,34 +221,12 @@ class Pool:
         The last 1,000 jobs that ended are remembered, their results only as long as somebody else
         holds them, unless the job was named by `options(id=...)`.
         """
-        record = self._book.find(id)
-        if record is None:
-            raise KeyError(id)
-        job = self._book.handle(record)
-        return job if job is not None else self._shell_of(record)
-
-    def _shell_of(self, record: JobRecord) -> Job[Any]:
-        """Make a handle for a finished job whose own handle, and result, nobody kept."""
-        job: Job[Any] = Job(self, record, self._here())
-        if record.state is JobState.CANCELLED:
-            asyncio.Future.cancel(job)
-        else:
-            job.set_exception(
-                JobError(
-                    f"job {record.id} is {record.state.value}, but nobody kept its result: hold "
-                    f"on to the Job, or give it an id",
-                    job_id=record.id,
-                    fn_name=self._name_of(record),
-                    attempts=self._attempts_of(record),
-                )
-            )
-            job.exception()  # made only for whoever asks: not to be reported as never retrieved
-        return job
+        return self._intake.job(id)
 
     def jobs(self) -> list[JobInfo]:
         """Return a snapshot of the unfinished jobs, in the order of their submission."""
         unfinished = self._dispatcher.unfinished.values()
-        return [views.job_info(record, self._wall_offset) for record in unfinished]
+        return [views.job_info(record, self._intake.wall_offset) for record in unfinished]
 
     def workers(self) -> list[WorkerInfo]:
         """Return a snapshot of the workers that are ready; spares are not among them."""
@@ -485,7 +257,7 @@ class Pool:
         running = record.state is JobState.RUNNING
         if not record.handle.cancel():
             return False
-        process = self._acting_crew.processes.get(worker.serial) if worker is not None else None
+        process = self._open_crew.processes.get(worker.serial) if worker is not None else None
         if running and process is not None:
             await asyncio.wait({process.gone}, timeout=DUMP_SECONDS)
         return True
@@ -500,106 +272,15 @@ class Pool:
         worker = job._record.worker
         if job.state is not JobState.RUNNING or worker is None:
             raise RuntimeError(f"job {id} is {job.state.value}: only a running job has a stack")
-        stack = await self._acting_crew.processes[worker.serial].dump_stack(DUMP_SECONDS)
+        stack = await self._open_crew.processes[worker.serial].dump_stack(DUMP_SECONDS)
         if not stack:
             raise TimeoutError(f"the worker {worker.pid} of job {id} did not tell its stack")
         return stack
 
     def __repr__(self) -> str:
         unfinished = len(self._dispatcher.unfinished)
-        return f"<Pool {self._life.value} workers={self._max_workers} unfinished={unfinished}>"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "a Pool cannot be sent to a worker: a job that needs workers of its own opens a Pool"
-        )
-
-    # What the crew tells
-
-    def sent(self, job: JobRecord) -> None:
-        """The crew wrote the job to a worker."""
-        self._narrator.sent(job)
-
-    def started(self, job: JobRecord) -> None:
-        """A worker acknowledged the job."""
-        job.handle._begin()
-        self._narrator.started(job)
-
-    def progressed(self, job: JobRecord, report: tuple[float, float | None, str | None]) -> None:
-        """The running job reported its progress."""
-        job.handle._report(Progress(*report))
-
-    def noted(self, decision: Decision) -> None:
-        """Something happened that is worth counting, or an event."""
-        self._narrator.noted(decision)
-
-    def resolved(self, record: JobRecord, ending: Ending) -> None:
-        """The job has ended: give the outcome to its handle."""
-        job = record.handle
-        error = None if job.done() else self._settle(record, job, ending)
-        self._narrator.resolved(record, error)
-        record.function.users -= 1
-        self._book.end(record, job)
-        if self._room.size is not None:
-            self._room.admit()
-        if self._drained and not self._dispatcher.unfinished:
-            for waiter in self._drained:
-                if not waiter.done():
-                    waiter.set_result(None)
-            self._drained.clear()
-
-    def _settle(self, record: JobRecord, job: Job[Any], ending: Ending) -> BaseException | None:
-        if type(ending) is decisions.Value:
-            try:
-                job.set_result(pickle.loads(ending.payload))
-                return None
-            except BaseException as failed:
-                error: BaseException = explain.unpickling_failed(
-                    record, self._name_of(record), self._attempts_of(record), failed
-                )
-        elif isinstance(ending, decisions.Cancelled):
-            asyncio.Future.cancel(job)
-            return None
-        else:
-            error = explain.explain(
-                record, self._name_of(record), self._attempts_of(record), ending
-            )
-        job.set_exception(error)
-        return error
-
-    def _cancelled(self, record: JobRecord) -> None:
-        """The handle was cancelled."""
-        if record.state.ended or self._loop is None or self._loop.is_closed():
-            return
-        self._dispatcher.cancelled(record, self._loop.time())
-        self._acting_crew.act()
-        if not self._settling:
-            # Cancellations come in bursts: what they free is not used before the last of them.
-            self._settling = True
-            self._loop.call_soon(self._settled)
-
-    def _settled(self) -> None:
-        self._settling = False
-        self._dispatcher.settled(self._acting_crew.now())
-        self._acting_crew.act()
-
-    def _name_of(self, record: JobRecord) -> str:
-        name: str = record.function.name
-        return name
-
-    def _attempts_of(self, record: JobRecord) -> tuple[Attempt, ...]:
-        return views.attempts_of(record, self._wall_offset)
-
-
-def _is_retryable(job: JobRecord, data: bytes | bytearray) -> bool:
-    """Whether the job's `Retry.on` names what the function raised."""
-    kind, _, _, _, pickled = raised.decode(data)
-    if kind != raised.OWN or pickled is None:
-        return kind == raised.EXITED and BaseException in job.retry.on
-    try:
-        return isinstance(raised.load(pickled), job.retry.on)
-    except BaseException:
-        return Exception in job.retry.on
+        workers = self._intake.max_workers
+        return f"<Pool {self._life.value} workers={workers} unfinished={unfinished}>"
 
 
 def _setup(

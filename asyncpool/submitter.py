@@ -1,16 +1,14 @@
-"""A view of a pool that submits with fixed options."""
+"""The three ways to hand in work: `submit`, `enqueue` and `map`."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
 from . import mapping
+from .intake import Intake
 from .job import Job
 from .options import JobOptions, check_count
-
-if TYPE_CHECKING:
-    from .pool import Pool
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -19,12 +17,10 @@ ITEMS_AHEAD_PER_WORKER = 16
 
 
 class Submitter:
-    """What `pool.options(...)` returns: submits like the pool, with these options."""
+    """Hands in work with fixed options: a view of a pool, or the pool itself with its defaults."""
 
-    __slots__ = ("_options", "_pool")
-
-    def __init__(self, pool: Pool, options: JobOptions) -> None:
-        self._pool = pool
+    def __init__(self, intake: Intake, options: JobOptions) -> None:
+        self._intake = intake
         self._options = options
 
     @overload
@@ -34,8 +30,13 @@ class Submitter:
     @overload
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]: ...
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Job[Any]:
-        """Queue a call of `fn` and return its handle at once; see `Pool.submit`."""
-        return self._pool._submit(self._options, fn, args, kwargs)
+        """Queue a call of `fn` and return its handle at once, like `loop.create_task`.
+
+        Raises SerializationError for what does not pickle and TypeError for what is no function,
+        PoolFull if `max_pending` jobs are unfinished, RuntimeError (as PoolClosed, if it is
+        closed) outside of the pool's loop; then nothing was queued.
+        """
+        return self._intake.submit(self._options, fn, args, kwargs)
 
     @overload
     async def enqueue(
@@ -44,8 +45,11 @@ class Submitter:
     @overload
     async def enqueue(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]: ...
     async def enqueue(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Job[Any]:
-        """Wait for room, then submit; see `Pool.enqueue`."""
-        return await self._pool._enqueue(self._options, fn, args, kwargs)
+        """Like `submit`, but wait while `max_pending` jobs are unfinished.
+
+        Raises what `submit` raises, except PoolFull.
+        """
+        return await self._intake.enqueue(self._options, fn, args, kwargs)
 
     @overload
     def map(
@@ -76,9 +80,13 @@ class Submitter:
         ordered: bool = True,
         return_exceptions: bool = False,
     ) -> AsyncGenerator[Any, None]:
-        """Iterate over `fn` of each item; see `Pool.map`.
+        """Iterate over `fn` of each item, or of the items of several iterables side by side.
 
-        The timeout is that of one item: a chunk gets the sum.
+        At most `buffersize` items are taken ahead of the loop that reads the results (None: 16
+        chunks for each worker). Results come in the order of the items, or as they are ready if
+        not `ordered`. `chunksize` items travel as one job, whose timeout is the sum of theirs. An
+        item's exception is raised in its place and ends the iteration, or is yielded if
+        `return_exceptions`. Leaving the loop cancels the rest and closes the iterables.
         """
         check_count("buffersize", buffersize, 1)
         check_count("chunksize", chunksize, 1)
@@ -88,8 +96,8 @@ class Submitter:
             raise ValueError("an id names one job, and map makes many: leave it out")
         if chunksize > 1 and self._options.retry.max_errors:
             raise ValueError("Retry(max_errors=...) retries whole jobs: use chunksize=1 with it")
-        self._pool._functions.find(fn)  # raises here rather than at the first item
-        ahead = buffersize or ITEMS_AHEAD_PER_WORKER * self._pool._max_workers * chunksize
+        self._intake.check(fn)  # raises here rather than at the first item
+        ahead = buffersize or ITEMS_AHEAD_PER_WORKER * self._intake.max_workers * chunksize
         chunksize = min(chunksize, ahead)
         plan = mapping.Plan(
             fn=fn,
@@ -99,7 +107,12 @@ class Submitter:
             ordered=ordered,
             return_exceptions=return_exceptions,
         )
-        return mapping.run(self._pool, self._options, plan)
+        return mapping.run(self._intake, self._options, plan)
 
     def __repr__(self) -> str:
         return f"<Submitter {self._options}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Pool cannot be sent to a worker: a job that needs workers of its own opens a Pool"
+        )

@@ -8,6 +8,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from asyncpool.processes.cpus import usable_cpus
 from tests.support.marks import Marks
 
 pytest_plugins = ["tests.support.loops", "tests.support.leaks", "tests.support.limits"]
@@ -19,6 +20,10 @@ hypothesis.settings.load_profile("asyncpool")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run the tests that take long, too")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    return 2 * usable_cpus()
 
 
 def pytest_sessionstart() -> None:

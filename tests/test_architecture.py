@@ -29,7 +29,7 @@ FLOORS = {
     "shells": ["processes.*", "crew"],
     "face": [
         *["job", "hub", "mapping", "pool", "testing", "demo.*", "cli", "__main__", "__init__"],
-        *["submitter", "narrator", "memory", "explain", "room", "views"],
+        *["submitter", "intake", "delivery", "narrator", "memory", "explain", "room", "views"],
     ],
 }
 

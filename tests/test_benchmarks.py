@@ -164,7 +164,7 @@ class TestRows:
 
 
 class TestMeasures:
-    @pytest.mark.parametrize("measure", MEASURES.values(), ids=str)
+    @pytest.mark.parametrize("measure", MEASURES.values(), ids=list(MEASURES))
     def test_goals_and_baselines_name_what_is_there(self, measure: Measure) -> None:
         subjects = {subject.name for subject in measure.subjects}
         metrics = {metric.name for metric in measure.metrics}

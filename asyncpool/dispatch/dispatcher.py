@@ -15,7 +15,6 @@ here does I/O, reads a clock or knows asyncio. The rules:
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil
 
 from ..errors import ProtocolError
 from ..jobs import JobState, Outcome
@@ -34,12 +33,12 @@ from .decisions import (
     Resent,
     Resolve,
     Returned,
-    Send,
     Started,
     Value,
 )
 from .desk import Desk
-from .queue import Agenda, ReadyQueue
+from .flow import ACK_SECONDS, STALL_SECONDS, Flow
+from .queue import Agenda
 from .records import (
     NEVER,
     AttemptRecord,
@@ -52,13 +51,7 @@ from .records import (
 from .roster import COMING, Roster, reason_of
 from .starts import HANGING
 
-STALL_SECONDS = 0.005
-"""A running job that takes longer gives the jobs behind it back."""
-
-ACK_SECONDS = 1.0
-"""A worker that has jobs, runs none and begins none for so long is replaced."""
-
-# Python 3.11 takes 0.1 us to find a member of an enum by name, and each job needs a dozen.
+# See `flow`.
 _SENT, _RUNNING, _DONE = JobState.SENT, JobState.RUNNING, JobState.DONE
 _ATTEMPT_DONE = Outcome.DONE
 _READY = Phase.READY
@@ -83,8 +76,8 @@ class Dispatcher:
         )
         self._closing = False
         self._unsettled = False  # amid a burst of cancellations
-        self._ready = ReadyQueue()
-        self._delayed = Agenda()
+        self._flow = Flow(self._desk, self._roster)
+        self._ready = self._flow.ready
         self._deadlines = Agenda()
         self._unwanted: list[WorkerRecord] = []  # began a job that had just been cancelled
         self.narrating = False
@@ -173,7 +166,7 @@ class Dispatcher:
         job = worker.running or worker.doomed
         self._desk.decide(Departed(worker, death, reason, job))
         self._settle_running(worker, death, reason, now)
-        self._take_back(worker, len(worker.sent), reason)
+        self._flow.take_back(worker, len(worker.sent), reason)
         if self._roster.is_hopeless_after(worker, reason, now):
             self._give_up(death)
         self._replenish(now)
@@ -272,7 +265,7 @@ class Dispatcher:
             return
         if tickets > len(worker.sent):
             raise ProtocolError(f"{tickets} tickets came back from {worker!r}")
-        self._take_back(worker, tickets, None)
+        self._flow.take_back(worker, tickets, None)
         if worker.idle:
             self._roster.set_free(worker)
         self._fill(now)
@@ -298,12 +291,10 @@ class Dispatcher:
     def time_passed(self, now: float) -> None:
         """Do what has become due and set `wake_at` anew."""
         self._desk.wake_at = NEVER
-        for job in self._delayed.due(now):
-            self._ready.push(job)
+        self._flow.time_passed(now)
         self._heed_deadlines(now)
         for worker in self._roster:
             self._look_after(worker, now)
-        self._desk.want(self._delayed.next_moment)
         self._desk.want(self._deadlines.next_moment)
         self._replenish(now)
         self._dismiss_if_done()
@@ -349,81 +340,14 @@ class Dispatcher:
             # New here, or its deadline came while the worker that ran it was dying already.
             self._deadlines.add(job.deadline, job)
             self._desk.want(job.deadline)
-        if not_before > now:
-            self._delayed.add(not_before, job)
-            self._desk.want(not_before)
-        else:
-            self._ready.push(job)
+        self._flow.add(job, not_before, now)
 
     def _fill(self, now: float) -> None:
-        """Give jobs to idle workers, then more short jobs to those that already have some."""
+        """Use every idle worker, unless more cancellations may follow."""
         if self._deadlines:
             self._heed_deadlines(now)  # a job that is late must not be sent
-        ready, roster = self._ready, self._roster
-        idle = roster.idle
-        if self._unsettled or not ready:
-            return
-        sends: dict[int, Send] = {}
-        while idle and ready:
-            job = ready.pop()
-            if job is None:
-                break
-            _, worker = idle.popitem()  # the last to have worked: its memory is warm
-            self._send(worker, job, sends, now)
-        touched, roster.touched = roster.touched, {}
-        if ready and touched:
-            share = ceil(len(ready) / roster.size)
-            for worker in touched.values():
-                self._top_up(worker, share, sends, now)
-        self._desk.decisions.extend(sends.values())
-
-    def _top_up(self, worker: WorkerRecord, share: int, sends: dict[int, Send], now: float) -> None:
-        if worker.phase is not _READY:
-            return
-        room = self._roster.tasks_left(worker, min(share, pace.WINDOW_JOBS - len(worker.sent)))
-        for _ in range(room):
-            job = self._ready.peek()
-            if job is None:
-                return
-            cost = job.function.seconds + pace.OVERHEAD_SECONDS
-            if worker.backlog + cost > pace.WINDOW_SECONDS:
-                return
-            self._ready.pop()
-            self._send(worker, job, sends, now)
-
-    def _send(
-        self, worker: WorkerRecord, job: JobRecord, sends: dict[int, Send], now: float
-    ) -> None:
-        if worker.running is None:
-            if not worker.sent:
-                worker.since = now
-                self._desk.want(now + ACK_SECONDS)
-        elif not worker.sent:
-            self._desk.want(now + STALL_SECONDS)
-        job.state = _SENT
-        job.worker = worker
-        job.cost = job.function.seconds + pace.OVERHEAD_SECONDS
-        worker.backlog += job.cost
-        worker.sent.append(job)
-        send = sends.get(worker.serial)
-        if send is None:
-            sends[worker.serial] = Send(worker, [job])
-            self._roster.touched[worker.serial] = worker
-        else:
-            send.jobs.append(job)
-
-    def _take_back(self, worker: WorkerRecord, count: int, reason: Reason | None) -> None:
-        """Return the newest unacknowledged jobs to their old place in the queue."""
-        for _ in range(count):
-            job = worker.sent.pop()
-            worker.backlog -= job.cost
-            job.worker = None
-            if job.state is not JobState.SENT:  # cancelled, or past its deadline
-                continue
-            job.state = JobState.RETRYING if job.attempts else JobState.PENDING
-            self._ready.push(job)
-            if reason is not None:
-                self._desk.decide(Resent(job, reason, charged=False))
+        if not self._unsettled:
+            self._flow.fill(now)
 
     # The end of an attempt
 
@@ -487,8 +411,7 @@ class Dispatcher:
         """Take an unfinished job out of wherever it is: the queue, a worker's pipe, a worker."""
         before, worker = job.state, job.worker
         job.state = state
-        self._delayed.discard(job)
-        self._ready.discard(job)
+        self._flow.discard(job)
         if worker is None:
             return
         if before is JobState.SENT:

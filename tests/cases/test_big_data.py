@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from asyncpool import Pool
-from asyncpool.dispatch.dispatcher import ACK_SECONDS
+from asyncpool.dispatch.flow import ACK_SECONDS
 from asyncpool.frames import BULK, HEADER
 from tests.support import jobs, procs
 from tests.support.heartbeat import Heartbeat

@@ -180,7 +180,6 @@ def _read_until_prompt(terminal: int) -> bytes:
 
 def test_an_ipython_session(tmp_path: Path) -> None:
     """MAIN-1."""
-    pytest.importorskip("IPython")
     cells = PROGRAM.replace("asyncio.run(main())", "await main()")
     (tmp_path / "cells.ipy").write_text(cells)
     home = {"IPYTHONDIR": str(tmp_path / "ipython")}

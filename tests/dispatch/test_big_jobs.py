@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncpool.dispatch.dispatcher import ACK_SECONDS
+from asyncpool.dispatch.flow import ACK_SECONDS
 from asyncpool.dispatch.records import Phase
 
 from .world import Process, World

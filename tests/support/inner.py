@@ -19,7 +19,10 @@ _CONFTEST = """
     """
 
 _RUNNER = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
-_OPTIONS = ("-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider", "--junitxml=report.xml")
+_OPTIONS = (
+    *("-c", str(ROOT / "pyproject.toml"), "--numprocesses=0"),
+    *("-p", "no:cacheprovider", "--junitxml=report.xml"),
+)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """No test may hang for ever, except soak tests.
 
 An overdue test fails, and is told where its tasks wait. If that does not end it, or if it is its
-setup or teardown that hangs, the whole run ends with the same story: the checks for leaks cannot
-be trusted any more. What hangs in C code is left to pytest's `faulthandler_timeout`.
+setup or teardown that hangs, its process ends with the same story (and so does the run, or xdist
+goes on in a new one): the checks for leaks cannot be trusted any more. What hangs in C code is left to pytest's `faulthandler_timeout`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,242 @@
+"""How a call becomes an accepted job, and how a job is taken back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from . import views
+from .dispatch.dispatcher import Dispatcher
+from .dispatch.records import NEVER, JobRecord
+from .errors import DuplicateJob, JobError, PoolClosed, PoolFull
+from .functions import Function, FunctionTable, pickle_call
+from .job import Job
+from .jobs import JobState
+from .memory import JobBook
+from .narrator import Narrator
+from .options import JobOptions
+from .room import Room
+
+ENQUEUES_PER_TURN = 64
+"""How many `enqueue` may succeed before the loop gets a turn, when there is always room."""
+
+
+class Performer(Protocol):
+    """Who carries out what the dispatcher decides."""
+
+    def act(self) -> None:
+        """Carry out all that was decided."""
+
+    def forget_functions(self, numbers: list[int]) -> None:
+        """Let the workers forget functions that no job calls any more."""
+
+
+class Intake:
+    """The way into a pool: shared by the pool and all its views, which differ in their options."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        narrator: Narrator,
+        book: JobBook,
+        room: Room,
+        *,
+        max_workers: int,
+    ) -> None:
+        self.max_workers = max_workers
+        self.wall_offset = 0.0
+        """What makes the loop's time seconds since the epoch."""
+        self._dispatcher = dispatcher
+        self._narrator = narrator
+        self._book = book
+        self._room = room
+        self._functions = FunctionTable()
+        self._next_number = 1
+        self._id_prefix = os.urandom(5).hex()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._performer: Performer | None = None
+        self._closed = False
+        self._enqueued = 0
+        self._settling = False
+        self._recapturing = False
+
+    def open(
+        self, loop: asyncio.AbstractEventLoop, performer: Performer, wall_offset: float
+    ) -> None:
+        """Take jobs from now on, in this loop."""
+        self._loop = loop
+        self._performer = performer
+        self.wall_offset = wall_offset
+
+    def close(self) -> None:
+        """Take no more jobs, and tell those who wait for room."""
+        self._closed = True
+        self._room.turn_away()
+
+    def submit(
+        self,
+        options: JobOptions,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Job[Any]:
+        """Queue a call; see `Submitter.submit`."""
+        loop = self._loop
+        if loop is None or asyncio._get_running_loop() is not loop:
+            loop = self.here()
+        if self._closed:
+            raise PoolClosed("the pool is closed and takes no more jobs")
+        function = self._functions.find_importable(fn) or self._find_function(fn)
+        payload = pickle_call(function.name, args, kwargs)
+        if options.id is not None:
+            twin = self._twin(options.id, function, payload)
+            if twin is not None:
+                return twin
+        if self._room.is_full:
+            raise PoolFull(
+                f"{self._room.size} jobs are unfinished, which is max_pending: "
+                f"wait for some, or use `await pool.enqueue(...)`"
+            )
+        now = loop.time()
+        number = self._next_number
+        self._next_number += 1
+        deadline = NEVER if options.deadline is None else now + options.deadline
+        record = JobRecord(
+            number,
+            function,
+            id=options.id or f"{self._id_prefix}-{number}",
+            named=options.id is not None,
+            payload=payload,
+            priority=options.priority,
+            retry=options.retry,
+            timeout=options.timeout_for(args, kwargs),
+            deadline=deadline,
+            not_before=now + options.delay if options.delay else 0.0,
+            submitted_at=now,
+        )
+        job: Job[Any] = Job(self, record, loop)
+        record.handle = job
+        function.users += 1
+        self._book.add(record)
+        if self._narrator.heard:
+            self._narrator.submitted(record)
+        self._dispatcher.submitted(record, now)
+        self._acting.act()
+        return job
+
+    async def enqueue(
+        self,
+        options: JobOptions,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Job[Any]:
+        """Wait for room, then queue a call; see `Submitter.enqueue`."""
+        if not self._room.is_full:
+            self._enqueued += 1
+            if self._enqueued % ENQUEUES_PER_TURN == 0:
+                await asyncio.sleep(0)
+        if self._room.is_full and not self._closed:
+            self.here()  # raises, or another loop would wait for ours
+            await self._room.wait()
+        try:
+            return self.submit(options, fn, args, kwargs)
+        finally:
+            self._room.admit()  # no job may have come of it
+
+    def check(self, fn: Callable[..., Any]) -> None:
+        """Raise what `submit` would raise for this function."""
+        self._functions.find(fn)
+
+    def _find_function(self, fn: Callable[..., Any]) -> Function:
+        functions = self._functions
+        function = functions.find(fn)
+        if functions.has_captured and not self._recapturing:
+            # Within one turn of the loop a function by value is pickled once; what it refers to
+            # may have been changed by the next turn.
+            self._recapturing = True
+            self.here().call_soon(self._recapture)
+        if functions.forgotten:
+            self._acting.forget_functions(functions.forgotten)
+            functions.forgotten.clear()
+        return function
+
+    def _recapture(self) -> None:
+        self._recapturing = False
+        self._functions.recapture()
+
+    def _twin(self, id: str, function: Function, payload: bytes) -> Job[Any] | None:
+        """Return the job that has this id already. Raises DuplicateJob if it is another call."""
+        record = self._book.find(id)
+        if record is None:
+            return None
+        theirs = record.function
+        if theirs.name != function.name or record.payload != payload:
+            raise DuplicateJob(
+                f"the id {id!r} belongs to another call, of {theirs.name}: an id names one call"
+            )
+        return self.job(id)
+
+    @property
+    def _acting(self) -> Performer:
+        assert self._performer is not None
+        return self._performer
+
+    def here(self) -> asyncio.AbstractEventLoop:
+        """Return the pool's loop. Raises RuntimeError if that is not the one that runs now."""
+        if self._loop is None:
+            raise RuntimeError("the pool is not open: use `async with Pool() as pool`")
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError(
+                "the pool belongs to another event loop: call it from the loop that entered it, "
+                "for instance by asyncio.run_coroutine_threadsafe"
+            )
+        return self._loop
+
+    def withdraw(self, record: JobRecord) -> None:
+        """Give up a job whose handle was cancelled."""
+        if record.state.ended or self._loop is None or self._loop.is_closed():
+            return
+        self._dispatcher.cancelled(record, self._loop.time())
+        self._acting.act()
+        if not self._settling:
+            # Cancellations come in bursts: what they free is not used before the last of them.
+            self._settling = True
+            self._loop.call_soon(self._settled)
+
+    def _settled(self) -> None:
+        self._settling = False
+        self._dispatcher.settled(self.here().time())
+        self._acting.act()
+
+    def job(self, id: str) -> Job[Any]:
+        """Return the job of that id. Raises KeyError if it is unknown or forgotten.
+
+        The last 1,000 jobs that ended are remembered, their results only as long as somebody else
+        holds them, unless the job was named by `options(id=...)`.
+        """
+        record = self._book.find(id)
+        if record is None:
+            raise KeyError(id)
+        job = self._book.handle(record)
+        return job if job is not None else self._shell_of(record)
+
+    def _shell_of(self, record: JobRecord) -> Job[Any]:
+        """Make a handle for a finished job whose own handle, and result, nobody kept."""
+        job: Job[Any] = Job(self, record, self.here())
+        if record.state is JobState.CANCELLED:
+            asyncio.Future.cancel(job)
+        else:
+            job.set_exception(
+                JobError(
+                    f"job {record.id} is {record.state.value}, but nobody kept its result: hold "
+                    f"on to the Job, or give it an id",
+                    job_id=record.id,
+                    fn_name=record.function.name,
+                    attempts=views.attempts_of(record, self.wall_offset),
+                )
+            )
+            job.exception()  # made only for whoever asks: not to be reported as never retrieved
+        return job
