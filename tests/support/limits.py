@@ -2,7 +2,8 @@
 
 An overdue test fails, and is told where its tasks wait. If that does not end it, or if it is its
 setup or teardown that hangs, its process ends with the same story (and so does the run, or xdist
-goes on in a new one): the checks for leaks cannot be trusted any more. What hangs in C code is left to pytest's `faulthandler_timeout`.
+goes on in a new one): the checks for leaks cannot be trusted any more. What hangs in C code is
+left to pytest's `faulthandler_timeout`.
 """
 
 from __future__ import annotations
