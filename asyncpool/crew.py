@@ -23,8 +23,8 @@ from .dispatch.records import NEVER, Death, JobRecord
 from .errors import ProtocolError
 from .frames import Frame
 from .processes import sigchld
-from .processes.forensics import OomCounter
 from .processes.interpreter import import_path
+from .processes.oom import OomCounter
 from .processes.worker_process import WorkerProcess
 
 logger = logging.getLogger("asyncpool")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 
 from . import raised
 from .dispatch.decisions import Crash, Ending, Failure, NoWorkers, Overrun
@@ -16,7 +17,6 @@ from .errors import (
     WorkerStartError,
 )
 from .jobs import Attempt
-from .processes.forensics import signal_name
 
 
 def explain(job: JobRecord, attempts: tuple[Attempt, ...], ending: Ending) -> BaseException:
@@ -198,3 +198,11 @@ def no_workers(ending: NoWorkers) -> WorkerStartError:
     if death.stderr:
         text += f", and said:\n{death.stderr}"
     return WorkerStartError(text, stderr=death.stderr or death.why)
+
+
+def signal_name(number: int) -> str:
+    """Return `SIGSEGV` and the like."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

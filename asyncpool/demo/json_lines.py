@@ -9,8 +9,8 @@ from enum import Enum
 from typing import Any
 
 from ..events import Event, JobEvent, WorkerStarted
+from ..explain import signal_name
 from ..jobs import Attempt
-from ..processes.forensics import signal_name
 from .show import Ending, Result, Show
 
 

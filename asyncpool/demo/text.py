@@ -18,8 +18,8 @@ from ..events import (
     WorkerExited,
     WorkerStarted,
 )
+from ..explain import signal_name
 from ..jobs import Outcome
-from ..processes.forensics import signal_name
 from .show import Ending, Result, Show
 
 DIM, RED, GREEN, YELLOW, CYAN, PLAIN = "2", "1;31", "32", "33", "36", ""

@@ -6,7 +6,7 @@ import fcntl
 import os
 from contextlib import suppress
 
-from .forensics import stack_file
+from .stack import stack_file
 
 PIPE_BYTES = 1 << 18
 """For jobs and results. Larger ones would let 64 workers use up a user's share of pipe memory."""

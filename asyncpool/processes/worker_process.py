@@ -25,10 +25,13 @@ from typing import Protocol, TypeVar
 from .. import frames
 from ..dispatch.records import Death
 from ..frames import Frame
-from . import forensics, interpreter
+from . import interpreter
 from .channel import Channel
 from .one_at_a_time import OneThreadAtATime
+from .oom import OomCounter
 from .pipes import Pipes
+from .stack import STACK_SIGNAL, StackFile
+from .stderr import Stderr, is_stream
 
 STATUS_SECONDS = 0.25
 """After the peek finds no such child: how long asyncio's own notice may be under way."""
@@ -70,7 +73,7 @@ class WorkerProcess:
         serial: int,
         loop: asyncio.AbstractEventLoop,
         listener: Listener,
-        oom: forensics.OomCounter,
+        oom: OomCounter,
     ) -> None:
         self.serial = serial
         self.pid = 0
@@ -83,7 +86,8 @@ class WorkerProcess:
         self._oom = oom
         self._pipes: Pipes | None = None
         self._channel: Channel | None = None
-        self._stderr: forensics.Stderr | None = None
+        self._stack: StackFile | None = None
+        self._stderr: Stderr | None = None
         self._transport: asyncio.SubprocessTransport | None = None
         self._pidfd = -1
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -116,7 +120,8 @@ class WorkerProcess:
         pipes.spawned()
         if self._dead:  # so fast that its end was told already
             return
-        self._stderr = forensics.Stderr(pipes.stderr_out)
+        self._stack = StackFile(pipes.stack)
+        self._stderr = Stderr(pipes.stderr_out)
         self._channel = Channel(
             self._loop,
             pipes,
@@ -134,14 +139,14 @@ class WorkerProcess:
             self.kill()
 
     async def _execute(self, pipes: Pipes, env: Mapping[str, str] | None) -> None:
-        command = interpreter.worker_command(pipes.for_worker, forensics.STACK_SIGNAL)
+        command = interpreter.worker_command(pipes.for_worker, STACK_SIGNAL)
         try:
             transport, _ = await OneThreadAtATime(
                 self._loop.subprocess_exec(
                     lambda: _ExitWatch(self),
                     *command,
                     stdin=subprocess.DEVNULL,
-                    stdout=None if forensics.is_stream(1) else subprocess.DEVNULL,
+                    stdout=None if is_stream(1) else subprocess.DEVNULL,
                     stderr=pipes.stderr_in,
                     pass_fds=pipes.for_worker,
                     start_new_session=True,
@@ -206,36 +211,20 @@ class WorkerProcess:
             self._ask_for_stack()
             end = self._loop.time() + within
             pause = 0.001
-            while not self._dead and self._loop.time() < end:
+            # Once it is condemned, the next stack is for the report of its death.
+            while not (self._dead or self._condemned) and self._loop.time() < end:
+                if self._stack is not None and self._stack.is_complete():
+                    return self._stack.take()
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, 0.02)
-                if self._stack_is_complete():
-                    return self._take_stack()
         return ""
 
     def _ask_for_stack(self) -> None:
-        self._take_stack()
-        self._stack_size = 0
+        if self._stack is not None:
+            self._stack.take()
         if self._is_ours_to_signal():
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(self.pid, forensics.STACK_SIGNAL)
-
-    def _stack_is_complete(self) -> bool:
-        """Whether the file has grown, and no more since the last look: one dump is one burst."""
-        if self._pipes is None:
-            return True
-        before, self._stack_size = self._stack_size, os.fstat(self._pipes.stack).st_size
-        return 0 < self._stack_size == before
-
-    def _take_stack(self) -> str:
-        """Return what the worker wrote to its stack file, and empty the file."""
-        if self._pipes is None:
-            return ""
-        fd = self._pipes.stack
-        stack = forensics.read_stack(fd)
-        os.ftruncate(fd, 0)
-        os.lseek(fd, 0, os.SEEK_SET)  # the worker shares this position
-        return stack
+                os.kill(self.pid, STACK_SIGNAL)
 
     # Death
 
@@ -263,7 +252,7 @@ class WorkerProcess:
     def _last_words(self, end: float, pause: float) -> None:
         if self._dead:
             return
-        if self._stack_is_complete() or self._loop.time() >= end:
+        if self._stack is None or self._stack.is_complete() or self._loop.time() >= end:
             self.kill()
         else:
             self._later("words", pause, lambda: self._last_words(end, min(2 * pause, 0.01)))
@@ -371,14 +360,14 @@ class WorkerProcess:
         oom = self._oom.struck()
         if signal_ != signal.SIGKILL or self._condemned:
             oom = None
-        stack = self._take_stack() or None
+        stack = self._stack.take() if self._stack is not None else None
         if stack and not self._condemned and self._stderr is not None and faulthandler.is_enabled():
             self._stderr.show(stack)  # where the parent's own dump would go
         why = self._why if signal_ == signal.SIGKILL else ""
         return Death(
             exit_code,
             None if why else signal_,
-            stack=stack,
+            stack=stack or None,
             stderr=self._stderr.tail if self._stderr is not None else "",
             oom=oom,
             why=why,
@@ -408,7 +397,7 @@ class WorkerProcess:
             self._channel = None
         self._loop.remove_reader(self._pipes.stderr_out)
         self._pipes.close()
-        self._pipes = None
+        self._pipes = self._stack = None
 
     def _forget_pidfd(self) -> None:
         if self._pidfd >= 0:

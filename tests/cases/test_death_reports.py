@@ -103,13 +103,13 @@ def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file that stands for the kernel's count of its out-of-memory kills."""
     path = tmp_path / "memory.events"
     path.write_text("oom_kill 7\n")
-    monkeypatch.setattr("asyncpool.processes.forensics._counter_paths", lambda: [str(path)])
+    monkeypatch.setattr("asyncpool.processes.oom._counter_paths", lambda: [str(path)])
     return path
 
 
 @pytest.fixture
 def no_bursts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asyncpool.processes.forensics.OOM_BURST_SECONDS", 0.0)
+    monkeypatch.setattr("asyncpool.processes.oom.OOM_BURST_SECONDS", 0.0)
 
 
 async def test_a_kill_for_memory_is_told(counter: Path, no_bursts: None) -> None:

@@ -1,39 +1,13 @@
-"""Why a worker died: its last words, its stack, and whether the kernel ran out of memory."""
+"""The stderr of a worker: shown as it comes, and remembered for the report of its death."""
 
 from __future__ import annotations
 
 import os
-import re
 import select
-import signal
-import sys
-import tempfile
-from time import monotonic
-
-STACK_SIGNAL = getattr(signal, "SIGRTMAX", signal.SIGUSR2) - 3 * hasattr(signal, "SIGRTMAX")
-"""Asks a worker for its stack. A real-time signal: jobs use SIGUSR1 and SIGUSR2 themselves."""
 
 TAIL_BYTES = 8192
-OOM_BURST_SECONDS = 1.0
-"""Kills so soon after the out-of-memory killer's count grew are all taken for its own."""
 
 _RELAY_CHUNK = 4096  # PIPE_BUF: a pipe that polls writable takes so much without blocking
-
-
-def stack_file() -> int:
-    """Return a descriptor of an anonymous file into which a worker writes its stack."""
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("asyncpool-stack", os.MFD_CLOEXEC)
-    else:
-        with tempfile.TemporaryFile() as file:
-            fd = os.dup(file.fileno())
-    return fd
-
-
-def read_stack(fd: int, start: int = 0) -> str:
-    """Return what was written since `start`, without moving the writer's position."""
-    size = os.fstat(fd).st_size
-    return os.pread(fd, max(0, size - start), start).decode(errors="replace").strip()
 
 
 def is_stream(fd: int) -> bool:
@@ -127,64 +101,3 @@ class Stderr:
         text = self._tail.decode(errors="replace").strip()
         lines = text.splitlines()
         return "\n".join(lines[-40:])
-
-
-class OomCounter:
-    """Tells whether the out-of-memory killer struck in our cgroup.
-
-    To be asked at every death, of whatever cause, so that an old strike is not taken for a new one.
-    Sources: `oom_kill` of memory.events (cgroup v2) or memory.oom_control (v1); where neither can
-    be read, that of /proc/vmstat, which counts the whole machine.
-    """
-
-    def __init__(self, paths: list[str] | None = None) -> None:
-        self._paths = _counter_paths() if paths is None else paths
-        self._last = self._read()
-        self._struck_at = float("-inf")
-
-    def struck(self) -> bool | None:
-        """Whether the counter grew since the last call, or just before; None: it is not there."""
-        before, self._last = self._last, self._read()
-        if before is None or self._last is None:
-            return None
-        now = monotonic()
-        if self._last > before:  # perhaps by several kills, whose deaths are told one by one
-            self._struck_at = now
-            return True
-        return now - self._struck_at < OOM_BURST_SECONDS
-
-    def _read(self) -> int | None:
-        for path in self._paths:
-            try:
-                with open(path) as file:
-                    found = re.search(r"^oom_kill (\d+)", file.read(), re.MULTILINE)
-            except OSError:
-                continue
-            if found:
-                return int(found[1])
-        return None
-
-
-def _counter_paths() -> list[str]:
-    if sys.platform != "linux":
-        return []
-    paths = []
-    try:
-        with open("/proc/self/cgroup") as file:
-            lines = [line.strip().split(":", 2) for line in file]
-    except OSError:
-        lines = []
-    for _, controllers, group in lines:
-        if not controllers:
-            paths.append(f"/sys/fs/cgroup{group}/memory.events")
-        elif "memory" in controllers.split(","):
-            paths.append(f"/sys/fs/cgroup/memory{group}/memory.oom_control")
-    return [*paths, "/sys/fs/cgroup/memory.events", "/proc/vmstat"]
-
-
-def signal_name(number: int) -> str:
-    """Return `SIGSEGV` and the like."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
