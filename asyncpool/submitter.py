@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Iterable
-from typing import Any, NoReturn, ParamSpec, TypeVar, overload
+from typing import Any, Literal, NoReturn, ParamSpec, TypeVar, overload
 
 from . import mapping
 from .intake import Intake
@@ -59,7 +59,7 @@ class Submitter:
         buffersize: int | None = None,
         chunksize: int = 1,
         ordered: bool = True,
-        return_exceptions: bool = False,
+        return_exceptions: Literal[False] = False,
     ) -> AsyncGenerator[R, None]: ...
     @overload
     def map(
@@ -69,8 +69,28 @@ class Submitter:
         buffersize: int | None = None,
         chunksize: int = 1,
         ordered: bool = True,
-        return_exceptions: bool = False,
+        return_exceptions: Literal[False] = False,
     ) -> AsyncGenerator[R, None]: ...
+    @overload
+    def map(
+        self,
+        fn: Callable[..., Coroutine[Any, Any, R]],
+        *iterables: Iterable[Any] | AsyncIterable[Any],
+        buffersize: int | None = None,
+        chunksize: int = 1,
+        ordered: bool = True,
+        return_exceptions: bool,
+    ) -> AsyncGenerator[R | BaseException, None]: ...
+    @overload
+    def map(
+        self,
+        fn: Callable[..., R],
+        *iterables: Iterable[Any] | AsyncIterable[Any],
+        buffersize: int | None = None,
+        chunksize: int = 1,
+        ordered: bool = True,
+        return_exceptions: bool,
+    ) -> AsyncGenerator[R | BaseException, None]: ...
     def map(
         self,
         fn: Callable[..., Any],

@@ -13,7 +13,8 @@ from . import programs
 pytest.importorskip("mypy")
 
 HEAD = """\
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 from dataclasses import dataclass
 import asyncio
 import functools
@@ -31,6 +32,10 @@ async def fetch(url: str, tries: int = 1) -> bytes: return b""
 async def numbers() -> AsyncIterator[int]:
     yield 1
 """
+
+MAIN = """\
+async def main(pool: Pool, keep: bool, untyped: Callable[..., Any]) -> None:
+    view = pool.options(priority=1)"""
 
 INFERRED = {
     # expression: what `reveal_type` must say
@@ -57,6 +62,9 @@ INFERRED = {
     "await anext(pool.map(fetch, numbers(), [1], chunksize=2))": "bytes",
     "await anext(view.map(area, numbers(), ordered=False))": "str",
     "[value async for value in pool.map(area, [1])]": "list[str]",
+    "await anext(pool.map(area, [1], return_exceptions=True))": "str | BaseException",
+    "await anext(view.map(fetch, ['u'], return_exceptions=keep))": "bytes | BaseException",
+    "pool.submit(untyped, 1)": "Job[Any]",
     "await asyncio.gather(pool.submit(area, 1), pool.submit(fetch, 'u'))": "tuple[str, bytes]",
     "await asyncio.wait_for(pool.submit(area, 1), 1)": "str",
     "await asyncio.shield(pool.submit(fetch, 'u'))": "bytes",
@@ -123,9 +131,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
 def _program() -> str:
     lines = [f"    reveal_type({expression})" for expression in INFERRED]
     lines += [f"    {statement}" for statement in REFUSED]
-    return f"{HEAD}\nasync def main(pool: Pool) -> None:\n    view = pool.options(priority=1)\n" + (
-        "\n".join(lines) + "\n"
-    )
+    return "\n".join([HEAD, MAIN, *lines, ""])
 
 
 def _line_of(text: str) -> int:
