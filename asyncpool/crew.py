@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import marshal
-import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -132,12 +131,24 @@ class Crew:
         self._acting = True
         try:
             while desk.decisions:
-                for decision in desk.clear():
-                    self._perform[type(decision)](decision)
+                self._perform_all(desk.clear())
         finally:
             self._acting = False
         if desk.wake_at < self._alarm_at:
             self._set_alarm()
+
+    def _perform_all(self, due: list[Decision]) -> None:
+        done = 0
+        try:
+            for decision in due:
+                done += 1
+                self._perform[type(decision)](decision)
+        except BaseException:
+            # A bug of ours, or a Ctrl-C in this very moment: whatever else was decided still
+            # has to be done.
+            self._desk.decisions[:0] = due[done:]
+            self._loop.call_soon(self.act)
+            raise
 
     def _set_alarm(self) -> None:
         if self._alarm is not None:
@@ -166,11 +177,11 @@ class Crew:
             await process.spawn(self._setup.env, use_pidfd=self._sigchld is None)
         except Exception as error:  # RuntimeError, too: two uvloops that spawn at the same time
             self._never_lived(process, f"{type(error).__name__}: {error}")
-        else:
-            if process.serial in self._dispatcher.workers:
-                self._dispatcher.worker_spawned(process.serial, process.pid)
-                process.known_path = import_path()
-                process.send([frames.encode(frames.SETUP, payload=self._instructions(process))])
+            return
+        if process.serial in self._dispatcher.workers:
+            self._dispatcher.worker_spawned(process.serial, process.pid)
+            process.known_path = import_path()
+            process.send([frames.encode(frames.SETUP, payload=self._instructions(process))])
 
     def _brought_up(self, process: WorkerProcess, task: asyncio.Task[None]) -> None:
         self._spawning.discard(task)
@@ -192,7 +203,7 @@ class Crew:
         return marshal.dumps(
             {
                 "path": process.known_path,
-                "argv": list(sys.argv),
+                "argv": [str(argument) for argument in sys.argv],
                 "cwd": setup.cwd,
                 "preload": setup.preload,
                 "initializer": setup.initializer,
@@ -372,11 +383,3 @@ class Crew:
                 timer.cancel()
         for task in self._spawning:
             task.cancel()
-
-
-def working_directory() -> str:
-    """Return where workers shall stand: here, or at the root if here was deleted."""
-    try:
-        return os.getcwd()
-    except OSError:
-        return "/"

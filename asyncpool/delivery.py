@@ -11,6 +11,7 @@ from .dispatch import decisions
 from .dispatch.decisions import Decision, Ending
 from .dispatch.dispatcher import Dispatcher
 from .dispatch.records import JobRecord
+from .errors import AsyncPoolError
 from .job import Job
 from .jobs import Progress
 from .memory import JobBook
@@ -57,7 +58,14 @@ class Delivery:
     def resolved(self, record: JobRecord, ending: Ending) -> None:
         """The job has ended: give the outcome to its handle."""
         job = record.handle
-        error = None if job.done() else self._settle(record, job, ending)
+        error: BaseException | None = None
+        if not job.done():
+            try:
+                error = self._settle(record, job, ending)
+            except BaseException as failed:  # by code of the user's exception, or of its value
+                error = failed
+                if not job.done():
+                    job.set_exception(_undeliverable(record, failed))
         self._narrator.resolved(record, error)
         record.function.users -= 1
         self._book.end(record, job)
@@ -96,3 +104,10 @@ class Delivery:
             return isinstance(raised.load(pickled), job.retry.on)
         except BaseException:
             return Exception in job.retry.on
+
+
+def _undeliverable(record: JobRecord, failed: BaseException) -> AsyncPoolError:
+    return AsyncPoolError(
+        f"job {record.id} ({record.function.name}) is {record.state.value}, but its outcome "
+        f"cannot be told: {type(failed).__name__}: {raised.text(failed)}"
+    )

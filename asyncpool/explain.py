@@ -92,8 +92,11 @@ def with_traceback(error: BaseException, traceback: str) -> BaseException:
     try:
         error.add_note(note)
     except Exception:  # its __notes__ are no list, or it is a frozen dataclass
-        if not hasattr(error, "__notes__"):
-            object.__setattr__(error, "__notes__", [note])
+        try:
+            if not hasattr(error, "__notes__"):
+                object.__setattr__(error, "__notes__", [note])
+        except Exception:  # nor has it a sane __getattr__
+            pass
     return error
 
 

@@ -59,7 +59,11 @@ Frame = tuple[int, int, int, int, "bytes | bytearray"]
 
 
 class BadFrame(ValueError):
-    """The bytes are not a frame of this protocol."""
+    """The bytes are not a frame of this protocol; `before` are the frames that came with them."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.before: list[Frame] = []
 
 
 def encode(
@@ -95,7 +99,11 @@ class Decoder:
             data = self._gather(data, frames)
         if self._tail:
             data = self._tail + data
-        at = self._cut(data, frames)
+        try:
+            at = self._cut(data, frames)
+        except BadFrame as error:
+            error.before = frames  # perhaps the ACK of the job that wrote the nonsense
+            raise
         self._tail = data[at:] if at else data
         return frames
 

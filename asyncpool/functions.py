@@ -12,7 +12,7 @@ import inspect
 import pickle
 import sys
 from collections.abc import Callable, Iterable
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
 from typing import Any
 
 from . import by_value, raised
@@ -21,9 +21,6 @@ from .raised import PROTOCOL, type_name
 
 UNKNOWN_SECONDS = 1e9
 """The expected duration of a function that has not returned yet."""
-
-
-_PLAIN = (FunctionType, BuiltinFunctionType)  # what it stands for cannot change behind its back
 
 
 class Function:
@@ -62,7 +59,7 @@ class FunctionTable:
 
     def find(self, fn: Callable[..., Any]) -> Function:
         """Return the entry of `fn`. Raises SerializationError, or TypeError for no function."""
-        plain = type(fn) in _PLAIN
+        plain = _is_plain(fn)
         if plain:
             known = self._importable.get(fn) or self._still_captured(fn)
             if known is not None:
@@ -76,14 +73,14 @@ class FunctionTable:
         self._by_payload[payload] = function
         if plain and importable:
             self._importable[fn] = function
-        elif plain:
-            self._captured[fn] = (function, _surroundings(fn))
+        elif plain and (surroundings := _surroundings(fn)) is not None:
+            self._captured[fn] = (function, surroundings)
         self._shrink(function)
         return function
 
     def find_importable(self, fn: Callable[..., Any]) -> Function | None:
         """Return the entry of a function that was found before and can be imported."""
-        return self._importable.get(fn) if type(fn) in _PLAIN else None
+        return self._importable.get(fn) if _is_plain(fn) else None
 
     def recapture(self) -> None:
         """From now on pickle functions by value anew: what they refer to may have changed."""
@@ -100,6 +97,8 @@ class FunctionTable:
             return None
         function, before = known
         now = _surroundings(fn)
+        if now is None:
+            return None
         same = len(now) == len(before) and all(map(_is, now, before))
         return function if same else None
 
@@ -120,19 +119,53 @@ def _is(one: object, other: object) -> bool:
     return one is other
 
 
-def _surroundings(fn: object) -> tuple[object, ...]:
-    """List what a function by value takes along, one level deep: globals, cells, defaults."""
-    code = getattr(fn, "__code__", None)
-    if code is None:
-        return ()
-    names: dict[str, object] = getattr(fn, "__globals__", {})
-    cells = getattr(fn, "__closure__", None) or ()
-    return (
-        *(names.get(name) for name in code.co_names),
-        *map(_cell_value, cells),
-        getattr(fn, "__defaults__", None),
-        getattr(fn, "__kwdefaults__", None),
-    )
+def _is_plain(fn: object) -> bool:
+    """Whether what it stands for cannot change behind its back."""
+    if type(fn) is FunctionType:
+        return True
+    # The method of a list or dict is a builtin function, too, and carries it along.
+    return type(fn) is BuiltinFunctionType and isinstance(fn.__self__, ModuleType)
+
+
+_UNCHANGING = (int, float, complex, str, bytes, bool, NoneType, ModuleType, BuiltinFunctionType)
+
+
+def _surroundings(fn: object) -> tuple[object, ...] | None:
+    """List all that a function by value takes along; None if some of it can change unseen."""
+    if type(fn) is not FunctionType:
+        return None
+    found: list[object] = []
+    waiting, seen = [fn], {fn}
+    while waiting:
+        for value in _taken_along(waiting.pop()):
+            found.append(value)
+            if type(value) is FunctionType:
+                if value not in seen and value.__module__ == "__main__":
+                    seen.add(value)
+                    waiting.append(value)
+            elif not (type(value) in _UNCHANGING or _is_class_of_a_module(value)):
+                return None
+    return tuple(found)
+
+
+def _is_class_of_a_module(value: object) -> bool:
+    return isinstance(value, type) and value.__module__ != "__main__"
+
+
+def _taken_along(fn: FunctionType) -> Iterable[object]:
+    """List globals, cells and defaults of one function."""
+    yield from (fn.__globals__.get(name) for name in _names(fn.__code__))
+    yield from map(_cell_value, fn.__closure__ or ())
+    yield from fn.__defaults__ or ()
+    yield from (fn.__kwdefaults__ or {}).values()
+
+
+def _names(code: CodeType) -> Iterable[str]:
+    """List the names that the code, or code within it, may look up."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if type(constant) is CodeType:
+            yield from _names(constant)
 
 
 def _cell_value(cell: Any) -> object:

@@ -188,10 +188,10 @@ class Intake:
         """Return the pool's loop. Raises RuntimeError if that is not the one that runs now."""
         if self._loop is None:
             raise RuntimeError("the pool is not open: use `async with Pool() as pool`")
-        if asyncio.get_running_loop() is not self._loop:
+        if asyncio._get_running_loop() is not self._loop:
             raise RuntimeError(
-                "the pool belongs to another event loop: call it from the loop that entered it, "
-                "for instance by asyncio.run_coroutine_threadsafe"
+                "the pool belongs to the event loop that entered it: call it from there, from "
+                "another thread by asyncio.run_coroutine_threadsafe"
             )
         return self._loop
 

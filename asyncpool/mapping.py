@@ -100,7 +100,7 @@ class _Flow:
                 calls, end = await _take(self._plan.sources, self._plan.chunksize)
                 if calls:
                     await self._submit(calls)
-        except (Exception, asyncio.CancelledError) as failed:
+        except BaseException as failed:  # whatever a source raises is the reader's
             end = _End(failed)
         self._jobs.put_nowait(end)
 
@@ -214,7 +214,9 @@ async def _take(
             calls.append(tuple([await anext(each) for each in sources]))
     except StopAsyncIteration:
         return calls, _End(None)
-    except Exception as error:
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
         return calls, _End(error)
     return calls, None
 

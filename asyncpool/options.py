@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -27,6 +27,8 @@ class JobOptions:
     def __post_init__(self) -> None:
         if self.id is not None and not (isinstance(self.id, str) and 0 < len(self.id) <= 200):
             raise ValueError(f"an id is a text of 1 to 200 characters, not {self.id!r}")
+        if self.id is not None and not _is_unicode(self.id):
+            raise ValueError(f"an id must be valid Unicode, not {self.id!r}")
         if not callable(self.timeout):
             check_seconds("timeout", self.timeout, positive=True)
         check_seconds("deadline", self.deadline)
@@ -52,7 +54,8 @@ def check_seconds(name: str, value: object, *, positive: bool = False) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be a number of seconds, not {value!r}")
     if not math.isfinite(value) or value < 0 or (positive and value == 0):
-        raise ValueError(f"{name} must be a {'positive ' * positive}finite number, not {value!r}")
+        least = "more than" if positive else "at least"
+        raise ValueError(f"{name} must be {least} 0 and finite, not {value!r}")
 
 
 def check_count(name: str, value: object, least: int) -> None:
@@ -63,3 +66,18 @@ def check_count(name: str, value: object, least: int) -> None:
         raise TypeError(f"{name} must be an int, not {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, not {value!r}")
+
+
+def check_all_text(name: str, values: Iterable[object]) -> None:
+    """Raise TypeError unless all values are str."""
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"{name} takes only str, not {value!r}")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+    return True

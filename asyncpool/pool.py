@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from . import views
-from .crew import Crew, Setup, working_directory
+from .crew import Crew, Setup
 from .delivery import Delivery
 from .dispatch.dispatcher import Dispatcher
 from .dispatch.records import Phase
@@ -25,8 +25,9 @@ from .job import Job
 from .jobs import JobInfo, JobState, Stats, WorkerInfo
 from .memory import JobBook
 from .narrator import Narrator
-from .options import JobOptions, Timeout, check_count, check_seconds
+from .options import JobOptions, Timeout, check_all_text, check_count, check_seconds
 from .processes.cpus import usable_cpus
+from .processes.interpreter import working_directory
 from .retry import Retry
 from .room import Room
 from .submitter import Submitter
@@ -294,14 +295,20 @@ def _setup(
     """Check and pack what every worker will be told."""
     if isinstance(preload, str):
         raise TypeError(f"preload takes several module names: preload=({preload!r},)")
+    preload = tuple(preload)
+    check_all_text("preload", preload)
+    env = dict(env or {})
+    check_all_text("env", (*env.keys(), *env.values()))
+    if chaos is not None and not isinstance(chaos, Chaos):
+        raise TypeError(f"chaos must be an asyncpool.testing.Chaos, not {chaos!r}")
     packed_chaos = None
     if chaos is not None:
         seed = os.urandom(8).hex() if chaos.seed is None else chaos.seed
         packed_chaos = (chaos.crash_rate, seed, list(chaos.points), list(chaos.deaths))
     return Setup(
         cwd="",
-        env=dict(env) if env else None,
-        preload=tuple(preload),
+        env=env or None,
+        preload=preload,
         initializer=None if initializer is None else pickle_initializer(initializer, initargs),
         chaos=packed_chaos,
         watch_memory=max_memory is not None,

@@ -132,7 +132,7 @@ def _clip(text: str, most: int) -> str:
 def text(error: BaseException) -> str:
     """Return `str(error)`, whatever a user's `__str__` does."""
     try:
-        return _clip(str(error), MAX_TEXT)
+        return _clip(str.__str__(str(error)), MAX_TEXT)  # no subclass: it has to be packed
     except BaseException as failed:
         return f"<its __str__ raised {type(failed).__name__}>"
 

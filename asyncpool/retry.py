@@ -26,6 +26,15 @@ class Retry:
     jitter: bool = True
 
     def __post_init__(self) -> None:
+        for name in ("max_crashes", "max_errors"):
+            count = getattr(self, name)
+            if not (isinstance(count, int) or (count is None and name == "max_crashes")):
+                raise TypeError(f"{name} must be an int, not {count!r}")
+        for name in ("delay", "factor", "max_delay"):
+            if not isinstance(getattr(self, name), (int, float)):
+                raise TypeError(f"{name} must be a number, not {getattr(self, name)!r}")
+        if not isinstance(self.on, tuple) or not all(map(_is_exception, self.on)):
+            raise TypeError(f"on must be a tuple of exception classes, not {self.on!r}")
         if self.max_crashes is not None and self.max_crashes < 1:
             raise ValueError(f"max_crashes must be at least 1 or None, not {self.max_crashes!r}")
         if self.max_errors < 0:
@@ -46,3 +55,7 @@ class Retry:
         except OverflowError:
             wait = self.max_delay
         return wait * (1.0 - 0.5 * random()) if self.jitter else wait
+
+
+def _is_exception(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseException)

@@ -24,6 +24,10 @@ class Chaos:
     deaths: tuple[str, ...] = ("SIGKILL", "SIGSEGV", "exit")
 
     def __post_init__(self) -> None:
+        if self.seed is not None and not isinstance(self.seed, (int, float, str, bytes)):
+            raise TypeError(f"seed must be a number or text, not {self.seed!r}")
+        if isinstance(self.points, str) or isinstance(self.deaths, str):
+            raise TypeError('points and deaths are tuples of names: deaths=("SIGKILL",)')
         if not 0 <= self.crash_rate <= 1:
             raise ValueError(f"crash_rate must be between 0 and 1, not {self.crash_rate!r}")
         unknown = set(self.points) - set(_POINTS)

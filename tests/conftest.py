@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -27,6 +28,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_sessionstart() -> None:
+    # A shell starts what it runs in the background with SIGINT ignored, and that is inherited.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # Many tests make a worker crash; none of them wants its core dumped.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 

@@ -37,7 +37,7 @@ from .decisions import (
     Value,
 )
 from .desk import Desk
-from .flow import ACK_SECONDS, STALL_SECONDS, Flow
+from .flow import STALL_SECONDS, Flow, ack_patience
 from .queue import Agenda
 from .records import (
     NEVER,
@@ -307,7 +307,7 @@ class Dispatcher:
                 self._roster.condemn(worker, Reason.NOT_STARTED)
         elif worker.phase in (Phase.READY, Phase.LEAVING):
             if worker.running is None:
-                if worker.sent and self._overdue(worker.since + ACK_SECONDS, now):
+                if worker.sent and self._overdue(worker.since + ack_patience(worker), now):
                     self._roster.condemn(worker, Reason.UNRESPONSIVE)
                 return
             if worker.expires_at != NEVER and self._overdue(worker.expires_at, now):

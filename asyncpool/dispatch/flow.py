@@ -18,9 +18,17 @@ STALL_SECONDS = 0.005
 ACK_SECONDS = 1.0
 """A worker that has jobs, runs none and begins none for so long is replaced."""
 
+ACK_SECONDS_PER_BYTE = 1e-7
+"""What a large job adds to that: the worker gathers it before it can begin."""
+
 # Python 3.11 takes 0.1 us to find a member of an enum by name, and each job needs a dozen.
 _SENT = JobState.SENT
 _READY = Phase.READY
+
+
+def ack_patience(worker: WorkerRecord) -> float:
+    """Return how many seconds the worker may take to begin the next job that it was sent."""
+    return ACK_SECONDS + len(worker.sent[0].payload) * ACK_SECONDS_PER_BYTE
 
 
 class Flow:

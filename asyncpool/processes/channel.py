@@ -79,8 +79,7 @@ class Channel:
         with suppress(OSError, frames.BadFrame):
             while left > 0 and (data := os.read(self._pipes.results_out, BULK_READ_SIZE)):
                 left -= len(data)
-                if said := self._decoder.feed(data):
-                    self._heard(said)
+                self._decode(data)
 
     def close(self) -> None:
         """Leave the loop; the descriptors are the owner's to close."""
@@ -121,11 +120,19 @@ class Channel:
             self._ended()
             return
         try:
-            said = self._decoder.feed(data)
+            self._decode(data)
         except frames.BadFrame as error:
             self._stop_reading()
             self._broken(str(error))
-            return
+
+    def _decode(self, data: bytes) -> None:
+        """Tell what came; what came before nonsense counts."""
+        try:
+            said = self._decoder.feed(data)
+        except frames.BadFrame as error:
+            if error.before:
+                self._heard(error.before)
+            raise
         if said:
             self._heard(said)
 

@@ -40,8 +40,16 @@ def worker_environment(extra: Mapping[str, str] | None) -> dict[str, str] | None
 
 def import_path() -> list[str]:
     """Return this process's sys.path, made absolute: a worker may stand elsewhere."""
-    here = os.getcwd() if _has_relative(sys.path) else ""
+    here = working_directory() if _has_relative(sys.path) else ""
     return [os.path.normpath(os.path.join(here, entry)) for entry in sys.path if type(entry) is str]
+
+
+def working_directory() -> str:
+    """Return where workers shall stand: here, or at the root if here was deleted."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
 
 
 def _has_relative(path: Sequence[str]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from contextlib import suppress
+from weakref import WeakSet
 
 from .stack import stack_file
 
@@ -12,6 +13,17 @@ PIPE_BYTES = 1 << 18
 """For jobs and results. Larger ones would let 64 workers use up a user's share of pipe memory."""
 
 _FIRST_FREE = 3
+
+_all: WeakSet[Pipes] = WeakSet()
+
+
+def _let_go() -> None:
+    """In a fork of this process: the workers' lives hang on the parent's, not on the fork's."""
+    for pipes in list(_all):
+        pipes.cut_lifeline()  # and no more: uvloop runs this in a worker, before it becomes one
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 class Pipes:
@@ -36,6 +48,7 @@ class Pipes:
         except BaseException:
             self.close()
             raise
+        _all.add(self)
 
     @property
     def for_worker(self) -> tuple[int, ...]:
@@ -46,6 +59,10 @@ class Pipes:
         """Close the ends that are the worker's alone."""
         for fd in (self.results_in, self.lifeline_out, self.stderr_in):
             self._close(fd)
+
+    def cut_lifeline(self) -> None:
+        """Close our end of the worker's lifeline."""
+        self._close(self.lifeline_in)
 
     def close(self) -> None:
         """Close all that is open; may be called again."""

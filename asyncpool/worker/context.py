@@ -39,7 +39,9 @@ class CurrentJob:
             raise TypeError("progress takes numbers: progress(done, total=None, message=None)")
         if not isinstance(message, (str, type(None))):
             raise TypeError(f"the message must be a str, not {type(message).__name__}")
-        self._report(done, total, message)
+        # Exact types: a subclass, such as an IntEnum or numpy's float, does not cross.
+        exact_total = None if total is None else float(total)
+        self._report(float(done), exact_total, None if message is None else str.__str__(message))
 
     def __repr__(self) -> str:
         return f"<CurrentJob {self.id} attempt={self.attempt}>"

@@ -294,8 +294,9 @@ class Worker:
 
 def _flush_output() -> None:
     """Let what the job printed appear before its result, and survive this worker's death."""
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
         try:
+            stream = getattr(sys, name, None)
             if stream is not None:
                 stream.flush()
         except Exception:  # the job closed or replaced it: its own business

@@ -62,7 +62,7 @@ async def test_a_worker_that_closes_its_pipe_is_broken() -> None:
 async def assert_is_broken(pool: Pool, job: Job[object], *, crashes: int) -> None:
     """The worker is killed and the job is charged; the error says why, and blames nobody else."""
     events = pool.events()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         with pytest.raises(WorkerCrashed, match="protocol") as caught:
             await job
     error = caught.value

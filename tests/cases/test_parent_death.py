@@ -79,3 +79,37 @@ async def test_no_worker_outlives_its_parent(
             within=5.0,
             what="no orphan",
         )
+
+
+FORKING = """
+    import asyncio, os, time
+    from tests.cases.soundness import full_crew
+    import asyncpool
+
+    async def main():
+        async with asyncpool.Pool(1) as pool:
+            pids = await full_crew(pool, 1)
+            fork = os.fork()
+            if not fork:
+                time.sleep(300)
+                os._exit(0)
+            print(fork, *pids, flush=True)
+            os.kill(os.getpid(), 9)
+
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.filterwarnings("default:.*fork:DeprecationWarning")
+@pytest.mark.loops("asyncio")
+async def test_a_fork_of_the_parent_keeps_no_worker_alive(tmp_path: Path) -> None:
+    """ORPHAN-1: the fork has the parent's descriptors, but not its lifelines."""
+    with Script(FORKING, tmp_path).running() as parent:
+        assert parent.stdout is not None
+        fork, worker = map(int, parent.stdout.readline().split())
+        parent.wait(timeout=30)
+        try:
+            await procs.eventually(lambda: not procs.alive(worker), within=5.0, what="no orphan")
+            assert procs.alive(fork)
+        finally:
+            os.kill(fork, signal.SIGKILL)

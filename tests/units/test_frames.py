@@ -90,3 +90,10 @@ def test_nonsense_never_gives_anything_but_frames_or_bad_frame(data: bytes) -> N
     except BadFrame:
         return
     assert all(frame[0] in frames.KINDS for frame in got)
+
+
+def test_what_comes_with_nonsense_counts() -> None:
+    ack = frames.encode(frames.ACK, attempt=1, number=7)
+    with pytest.raises(BadFrame) as caught:
+        Decoder().feed(ack + b"\xff" * 100)
+    assert caught.value.before == [(frames.ACK, 1, 0, 7, b"")]
