@@ -33,7 +33,7 @@ from .room import Room
 from .submitter import Submitter
 from .testing import Chaos
 
-DUMP_SECONDS = 2.0
+DUMP_SECONDS = 5.0
 """How long `dump_stack` waits for an answer."""
 
 
@@ -267,7 +267,7 @@ class Pool(Submitter):
         """Return the Python stacks of a running job's process, most recent call first.
 
         Raises KeyError for an unknown id, RuntimeError if the job is not running, and TimeoutError
-        if its process does not answer within two seconds.
+        if its process does not answer within five seconds.
         """
         job = self.job(id)
         worker = job._record.worker

@@ -61,7 +61,7 @@ class Roster:
         if self.hopeless:
             if not job_waits:
                 return
-            self._try_again()
+            self._try_again(now)
         missing = self.size + self.spares - self.count((*COMING, *SERVING))
         if missing <= 0:
             return
@@ -73,10 +73,10 @@ class Roster:
         for _ in range(missing):
             self._spawn(now)
 
-    def _try_again(self) -> None:
+    def _try_again(self, now: float) -> None:
         self.hopeless = False
         coming = (worker.serial for worker in self if worker.phase in COMING)
-        self.starts.forgive(min(coming, default=self._next_serial))
+        self.starts.forgive(now, min(coming, default=self._next_serial))
 
     def _spawn(self, now: float) -> None:
         worker = WorkerRecord(self._next_serial, now)

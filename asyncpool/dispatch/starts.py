@@ -22,13 +22,22 @@ FRUITLESS_BOUND = 100
 class Starts:
     """The record of failing starts since the last success."""
 
-    __slots__ = ("_anew_from", "_counts_from", "_failing_since", "failures", "fruitless", "next_at")
+    __slots__ = (
+        "_anew_at",
+        "_anew_from",
+        "_counts_from",
+        "_failing_since",
+        "failures",
+        "fruitless",
+        "next_at",
+    )
 
     def __init__(self) -> None:
         self.failures = 0
         self.fruitless = 0
         self.next_at = 0.0
         self._failing_since = 0.0
+        self._anew_at = 0.0
         self._anew_from = 0  # serial: what began earlier was given up
         self._counts_from = 0  # serial: what began earlier, did so beside one that was counted
 
@@ -42,12 +51,15 @@ class Starts:
         if serial < self._anew_from:
             return False
         if not self.failures:
-            self._failing_since = begun_at
+            # A start from before is no old failure to whoever came later.
+            self._failing_since = max(begun_at, self._anew_at)
         if serial >= self._counts_from:
             self._counts_from = next_serial
             self.failures += 1
             pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self.failures - 1))
             self.next_at = now + pause
+        elif not self.failures:
+            return False  # it was a part of what was forgiven
         elapsed = now - self._failing_since
         if refused:
             return self.failures >= FEWEST_TRIES and elapsed >= SYSTEM_PATIENCE
@@ -73,8 +85,9 @@ class Starts:
         if not self.failures:
             self.next_at = 0.0
 
-    def forgive(self, first_serial: int) -> None:
+    def forgive(self, now: float, first_serial: int) -> None:
         """Begin anew, as after a pause or for a new caller, with the workers from this one on."""
+        self._anew_at = now
         self._anew_from = first_serial
         self.failures = self.fruitless = 0
         self.next_at = 0.0

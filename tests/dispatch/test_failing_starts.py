@@ -68,6 +68,25 @@ def test_a_later_job_is_not_told_of_an_earlier_failure() -> None:
     assert isinstance(world.endings[later.number][0], d.Value)
 
 
+def test_a_later_job_is_not_told_of_a_start_that_hung_from_before() -> None:
+    world = World(workers=2)
+    first = world.submit()
+    old = coming(world)
+    world.pass_time(HANGING + 0.1)  # both are condemned, and their places taken
+    fail(world, *old)
+    assert isinstance(world.endings[first.number][0], d.NoWorkers)
+    hanging = coming(world)
+    assert hanging
+    later = world.submit()
+    world.pass_time(HANGING)
+    for process in hanging:
+        assert not process.alive
+        fail(world, process)
+    assert not later.state.ended
+    world.run_to_the_end()
+    assert isinstance(world.endings[later.number][0], d.Value)
+
+
 def test_tries_are_bounded_and_a_later_job_tries_anew() -> None:
     world = World(workers=1)
     for _ in range(3):
