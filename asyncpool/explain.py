@@ -18,6 +18,8 @@ from .errors import (
 )
 from .jobs import Attempt
 
+ADVICE = "An exception crosses if its class passes all it is given to super().__init__()"
+
 
 def explain(job: JobRecord, attempts: tuple[Attempt, ...], ending: Ending) -> BaseException:
     """Return the exception for a job that ended in any way but by a value."""
@@ -50,7 +52,7 @@ def failure(job: JobRecord, attempts: tuple[Attempt, ...], what: raised.Raised) 
         except BaseException as failed:
             error = _serialization(
                 f"{_who(job)} raised an exception that cannot be rebuilt here "
-                f"({type(failed).__name__}: {raised.text(failed)}); it was {said}",
+                f"({type(failed).__name__}: {raised.text(failed)}); it was {said}. {ADVICE}",
                 job,
                 attempts,
             )
@@ -64,7 +66,7 @@ def failure(job: JobRecord, attempts: tuple[Attempt, ...], what: raised.Raised) 
         )
     else:
         text = {
-            raised.EXCEPTION: f"raised an exception that does not pickle: {said}",
+            raised.EXCEPTION: f"raised an exception that does not pickle: {said}. {ADVICE}",
             raised.RESULT: f"returned a {type_name} that does not pickle: {message}",
             raised.ARGUMENT: f"has arguments that cannot be rebuilt in the worker: {said}",
             raised.FUNCTION: f"cannot be loaded in the worker: {said}",

@@ -197,9 +197,13 @@ def check_callable(fn: object) -> None:
     while isinstance(inner, functools.partial):
         inner = inner.func
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        name = function_name(fn)
+        whole = f"list({name}(...))"
+        if inspect.isasyncgenfunction(inner):
+            whole = f"[item async for item in {name}(...)]"
         raise TypeError(
-            f"{function_name(fn)} is a generator function, and a job returns one value: "
-            f"let a function return list({function_name(fn)}(...))"
+            f"{name} is a generator function, and a job returns one value: "
+            f"let a function return {whole}"
         )
 
 

@@ -219,7 +219,7 @@ class Intake:
         """
         record = self._book.find(id)
         if record is None:
-            raise KeyError(id)
+            raise KeyError(f"no job has the id {id!r}, or it ended long ago and is forgotten")
         job = self._book.handle(record)
         return job if job is not None else self._shell_of(record)
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from .retry import Retry
 
 Timeout: TypeAlias = "float | Callable[..., float | None] | None"
-"""Seconds, or a function of the job's arguments that returns them."""
+"""Seconds (`math.inf`: no limit), or a function of the job's arguments that returns them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class JobOptions:
         if self.id is not None and not _is_unicode(self.id):
             raise ValueError(f"an id must be valid Unicode, not {self.id!r}")
         if not callable(self.timeout):
-            check_seconds("timeout", self.timeout, positive=True)
+            _check_timeout("timeout", self.timeout)
         check_seconds("deadline", self.deadline)
         check_seconds("delay", self.delay)
         if not isinstance(self.priority, int):
@@ -40,11 +40,11 @@ class JobOptions:
 
     def timeout_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float | None:
         """Return the timeout of a call with these arguments."""
-        if not callable(self.timeout):
-            return self.timeout
-        seconds = self.timeout(*args, **kwargs)
-        check_seconds("the result of the timeout function", seconds, positive=True)
-        return seconds
+        seconds = self.timeout
+        if callable(seconds):
+            seconds = seconds(*args, **kwargs)
+            _check_timeout("the result of the timeout function", seconds)
+        return None if seconds == math.inf else seconds
 
 
 def check_seconds(name: str, value: object, *, positive: bool = False) -> None:
@@ -56,6 +56,11 @@ def check_seconds(name: str, value: object, *, positive: bool = False) -> None:
     if not math.isfinite(value) or value < 0 or (positive and value == 0):
         least = "more than" if positive else "at least"
         raise ValueError(f"{name} must be {least} 0 and finite, not {value!r}")
+
+
+def _check_timeout(name: str, value: object) -> None:
+    if value != math.inf:
+        check_seconds(name, value, positive=True)
 
 
 def check_count(name: str, value: object, least: int) -> None:

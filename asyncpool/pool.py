@@ -193,9 +193,10 @@ class Pool(Submitter):
     ) -> Submitter:
         """Return a reusable view of the pool that submits with these options.
 
-        `timeout` and `retry` replace the pool's defaults. `deadline` and `delay` are seconds from
-        the submission. A higher `priority` runs first. An `id` names one job: submitting the same
-        call again returns that job, another call raises DuplicateJob.
+        `timeout` and `retry` replace the pool's defaults; a `timeout` of `math.inf` lifts it.
+        `deadline` and `delay` are seconds from the submission. A higher `priority` runs first. An
+        `id` names one job: submitting the same call again returns that job, another call raises
+        DuplicateJob.
         """
         return Submitter(
             self._intake,
@@ -293,6 +294,8 @@ def _setup(
     max_memory: int | None,
 ) -> Setup:
     """Check and pack what every worker will be told."""
+    if initargs and initializer is None:
+        raise ValueError(f"initargs {initargs!r} were given without an initializer to call")
     if isinstance(preload, str):
         raise TypeError(f"preload takes several module names: preload=({preload!r},)")
     preload = tuple(preload)

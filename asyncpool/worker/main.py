@@ -259,9 +259,13 @@ class Worker:
         attempt, number = self._now
         payload = marshal.dumps((done, total, message))
         frame = frames.encode(frames.PROGRESS, attempt=attempt, number=number, payload=payload)
-        if self._throttle.allows():
-            self._unreported = None
-            self._write(frame)
+        # Without waiting: a signal handler may report while this very thread writes a report.
+        if self._throttle.allows() and self._writing.acquire(blocking=False):
+            try:
+                self._unreported = None
+                self._write_all((frame,))
+            finally:
+                self._writing.release()
         else:
             self._unreported = frame
 
@@ -286,10 +290,13 @@ class Worker:
 
     def _write(self, *pieces: bytes) -> None:
         with self._writing:
-            for piece in pieces:
-                written = os.write(self._results, piece)
-                while written < len(piece):
-                    written += os.write(self._results, memoryview(piece)[written:])
+            self._write_all(pieces)
+
+    def _write_all(self, pieces: tuple[bytes, ...]) -> None:
+        for piece in pieces:
+            written = os.write(self._results, piece)
+            while written < len(piece):
+                written += os.write(self._results, memoryview(piece)[written:])
 
 
 def _flush_output() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from enum import IntEnum
@@ -66,6 +67,16 @@ def test_a_retry_that_makes_no_sense(options: dict[str, Any]) -> None:
 def test_a_pool_that_makes_no_sense(options: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=next(iter(options))):
         Pool(1, **options)
+
+
+def test_arguments_without_an_initializer() -> None:
+    with pytest.raises(ValueError, match="without an initializer"):
+        Pool(1, initargs=(1,))
+
+
+async def test_an_id_that_nobody_knows(pool: Pool) -> None:
+    with pytest.raises(KeyError, match="no job has the id 'nope'"):
+        pool.job("nope")
 
 
 @pytest.mark.parametrize("options", [{"seed": object()}, {"deaths": "exit"}, {"points": "a"}])
@@ -193,6 +204,32 @@ def meddle(made_in: int) -> str:
     if os.getpid() != made_in and Meddler.job is not None:
         Meddler.job.cancel()
     return "meddled"
+
+
+def report_from_a_signal_handler() -> int:
+    """Report progress as fast as it goes, and also from a handler that interrupts just that."""
+    done = 0
+
+    def interrupt(*_: object) -> None:
+        nonlocal done
+        done += 1
+        asyncpool.current_job().progress(done, message="handler")
+
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
+    try:
+        while done < 2_000:
+            asyncpool.current_job().progress(done, message="job")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return done
+
+
+async def test_progress_from_a_signal_handler(pool: Pool) -> None:
+    job = pool.submit(report_from_a_signal_handler)
+    async with asyncio.timeout(20):
+        assert await job >= 2_000
+    assert job.progress is not None
 
 
 async def test_a_result_that_cancels_its_own_job(pool: Pool) -> None:

@@ -167,8 +167,12 @@ async def test_a_coroutine_object_is_refused_and_closed(pool: Pool) -> None:
 
 async def test_generator_functions_are_refused(pool: Pool) -> None:
     """MAIN-7: also wrapped, of either kind."""
-    for function in (numbers, plain_numbers, functools.partial(numbers)):
-        with pytest.raises(TypeError, match="is a generator function"):
+    for function, advice in (
+        (numbers, r"return \[item async for item in numbers"),
+        (plain_numbers, r"return list\(plain_numbers"),
+        (functools.partial(numbers), r"async for item in partial\(numbers\)"),
+    ):
+        with pytest.raises(TypeError, match=f"is a generator function.*{advice}"):
             pool.submit(function)
 
 

@@ -37,6 +37,7 @@ async def test_exceptions_that_do_not_unpickle(pool: Pool, marks: Marks) -> None
                 await pool.submit(raisers.raise_stubborn, marks.path, name)
         text = str(caught.value)
         assert f"tests.cases.raisers.{name}" in text
+        assert "passes all it is given to super().__init__()" in text
         assert name == "Unspeakable" or str(make()) in text
         assert caught.value.fn_name == "raise_stubborn"
         assert "raise error" in _notes(caught.value)

@@ -149,7 +149,8 @@ def _type(text: str, cwd: Path) -> str:
         stdout=theirs,
         stderr=theirs,
         cwd=cwd,
-        env=programs.environment(),
+        # What the terminal shows of the line editor of Python 3.13 and later is no plain text.
+        env={**programs.environment(), "PYTHON_BASIC_REPL": "1"},
         start_new_session=True,
     ):
         os.close(theirs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -203,6 +204,13 @@ async def test_options_replace_the_timeout_of_the_pool() -> None:
         assert await view.submit(jobs.sleep_return, 0.5, "slept") == "slept"
         with pytest.raises(JobTimeout):
             await pool.submit(jobs.sleep_return, chores.FOR_EVER, "slept")
+
+
+async def test_options_lift_the_timeout_of_the_pool() -> None:
+    async with Pool(1, timeout=0.1) as pool:
+        for without in (math.inf, lambda *args: math.inf, lambda *args: None):
+            view = pool.options(timeout=without)
+            assert await view.submit(jobs.sleep_return, 0.3, "slept") == "slept"
 
 
 @pytest.mark.parametrize(

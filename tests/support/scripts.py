@@ -195,7 +195,8 @@ class Terminal:
 
 
 def _environment(changes: Mapping[str, str | None]) -> dict[str, str]:
-    changed = {**os.environ, "PYTHONPATH": str(ROOT), **changes}
+    # On a terminal, Python 3.13 and later colour their tracebacks.
+    changed = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHON_COLORS": "0", **changes}
     return {name: value for name, value in changed.items() if value is not None}
 
 
