@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .events import EventsLost as EventsLost
     from .events import JobEvent as JobEvent
     from .events import JobFinished as JobFinished
+    from .events import JobRecalled as JobRecalled
     from .events import JobResent as JobResent
     from .events import JobReturned as JobReturned
     from .events import JobSent as JobSent
@@ -69,6 +70,7 @@ _HOMES = {
         "EventsLost",
         "JobEvent",
         "JobFinished",
+        "JobRecalled",
         "JobResent",
         "JobReturned",
         "JobSent",

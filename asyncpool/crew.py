@@ -110,6 +110,7 @@ class Crew:
             decisions.Started: lambda it: audience.started(it.job),
             decisions.Resolve: lambda it: audience.resolved(it.job, it.ending),
             decisions.Returned: audience.noted,
+            decisions.Recalled: audience.noted,
             decisions.Resent: audience.noted,
             decisions.Arrived: audience.noted,
             decisions.Departed: audience.noted,

@@ -51,6 +51,11 @@ class JobReturned(JobEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecalled(JobEvent):
+    """The job was sent ahead to a busy worker, and taken back before that had begun it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobResent(JobEvent):
     """The job went back to the queue and will be sent again, because of `reason`.
 

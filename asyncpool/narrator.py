@@ -64,6 +64,8 @@ class Narrator:
         """Something else happened."""
         if isinstance(decision, decisions.Returned):
             self._returned(decision.job)
+        elif isinstance(decision, decisions.Recalled):
+            self._recalled(decision)
         elif isinstance(decision, decisions.Resent):
             self._resent(decision)
         elif isinstance(decision, decisions.Arrived):
@@ -75,6 +77,12 @@ class Narrator:
         if self._hub.heard:
             outcome = job.attempts[-1].outcome
             self._hub.publish(events.JobReturned(**self._about(job), outcome=outcome))
+
+    def _recalled(self, decision: decisions.Recalled) -> None:
+        if self._hub.heard:
+            about = self._about(decision.job)
+            about["pid"] = decision.worker.pid
+            self._hub.publish(events.JobRecalled(**about))
 
     def _resent(self, decision: decisions.Resent) -> None:
         self.resent += 1

@@ -13,6 +13,7 @@ from asyncpool import (
     Event,
     EventsLost,
     JobFinished,
+    JobRecalled,
     JobResent,
     JobReturned,
     JobSent,
@@ -63,6 +64,10 @@ EVENTS = [
     (JobStarted(**JOB), "ACKed fib-30-1 fib(30) 4194304 attempt 1"),
     (JobReturned(**JOB, outcome=Outcome.DONE), "returned fib-30-1 fib(30) 4194304"),
     (JobReturned(**JOB, outcome=Outcome.ERROR), "raised fib-30-1 fib(30) 4194304"),
+    (
+        JobRecalled(**JOB),
+        "recalled fib-30-1 fib(30) 4194304 had not begun",
+    ),
     (
         JobResent(**JOB, reason="crashed", charged=True),
         "resent fib-30-1 fib(30) goes back to the queue",

@@ -11,6 +11,7 @@ from ..events import (
     EventsLost,
     JobEvent,
     JobFinished,
+    JobRecalled,
     JobResent,
     JobReturned,
     JobSent,
@@ -53,6 +54,8 @@ def _tell_of_job(event: JobEvent) -> Told | None:
             return Told("raised", colour=RED)
         case JobReturned():
             return Told("returned", colour=GREEN)
+        case JobRecalled():
+            return Told("recalled", "had not begun", DIM)
         case JobResent():
             return Told("resent", "goes back to the queue", YELLOW)
         case JobFinished(error=str(error)):

@@ -63,6 +63,14 @@ class Returned:
 
 
 @dataclass(slots=True)
+class Recalled:
+    """Tell that the job is back from the worker, which had not begun it."""
+
+    job: JobRecord
+    worker: WorkerRecord
+
+
+@dataclass(slots=True)
 class Resent:
     """Tell that the job is back in the queue."""
 
@@ -145,5 +153,16 @@ class Resolve:
 
 
 Decision: TypeAlias = (
-    Spawn | Send | Recall | Kill | Stop | Started | Returned | Resent | Arrived | Departed | Resolve
+    Spawn
+    | Send
+    | Recall
+    | Kill
+    | Stop
+    | Started
+    | Returned
+    | Recalled
+    | Resent
+    | Arrived
+    | Departed
+    | Resolve
 )

@@ -6,7 +6,7 @@ from math import ceil
 
 from ..jobs import JobState
 from . import pace
-from .decisions import Resent, Send
+from .decisions import Recalled, Resent, Send
 from .desk import Desk
 from .queue import Agenda, ReadyQueue
 from .records import JobRecord, Phase, Reason, WorkerRecord
@@ -127,5 +127,7 @@ class Flow:
                 continue
             job.state = JobState.RETRYING if job.attempts else JobState.PENDING
             self.ready.push(job)
-            if reason is not None:
+            if reason is None:
+                self._desk.decide(Recalled(job, worker))
+            else:
                 self._desk.decide(Resent(job, reason, charged=False))
