@@ -21,7 +21,10 @@ LEAKS = {
         """
         import subprocess
         def test_it() -> None:
-            subprocess.run("setsid sleep 322 >/dev/null 2>&1 &", shell=True, check=True)
+            orphan = "setsid sleep 322 >/dev/null 2>&1 &"
+            # While it execs, a process has no environment to be known by.
+            until_it_sleeps = 'until [ "$(cat /proc/$!/comm)" = sleep ]; do :; done'
+            subprocess.run(f"{orphan} {until_it_sleeps}", shell=True, check=True)
         """,
         ["left behind: process", "sleep 322"],
     ),
