@@ -52,7 +52,7 @@ class JobReturned(JobEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecalled(JobEvent):
-    """The job was sent ahead to a busy worker, and taken back before that had begun it."""
+    """The job was sent ahead to a worker, and taken back before that had begun it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ import asyncpool
 from asyncpool import JobState, JobTimeout, Outcome, Pool
 from tests.cases import chores
 from tests.cases.soundness import assert_sound, full_crew
-from tests.support import jobs
+from tests.support import jobs, procs
 from tests.support.marks import Marks
 
 
@@ -188,7 +188,7 @@ async def test_short_jobs_written_ahead_keep_their_order(pool: Pool, marks: Mark
     await queued[0].started()
     await pool.options(delay=0.1).enqueue(jobs.add, 1, 1)
     urgent = pool.options(priority=1).submit(chores.mark_after_gate, marks.path, "urgent")
-    await asyncio.sleep(0.05)  # what was written ahead is being recalled
+    await procs.eventually(lambda: all(job.state is not JobState.SENT for job in queued))
     gate.touch()
     await asyncio.gather(urgent, *queued)
     assert marks.lines() == ["gate", "urgent", *(f"{i}" for i in range(40))]
