@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from .errors import JobError as JobError
     from .errors import JobExited as JobExited
     from .errors import JobTimeout as JobTimeout
+    from .errors import JournalCorrupt as JournalCorrupt
+    from .errors import JournalError as JournalError
+    from .errors import JournalLocked as JournalLocked
+    from .errors import JournalWriteError as JournalWriteError
     from .errors import PoolClosed as PoolClosed
     from .errors import PoolFull as PoolFull
     from .errors import ProtocolError as ProtocolError
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from .events import JobSent as JobSent
     from .events import JobStarted as JobStarted
     from .events import JobSubmitted as JobSubmitted
+    from .events import JournalFailed as JournalFailed
     from .events import WorkerEvent as WorkerEvent
     from .events import WorkerExited as WorkerExited
     from .events import WorkerStarted as WorkerStarted
@@ -43,6 +48,7 @@ if TYPE_CHECKING:
     from .jobs import Progress as Progress
     from .jobs import Stats as Stats
     from .jobs import WorkerInfo as WorkerInfo
+    from .journal.options import Journal as Journal
     from .pool import Pool as Pool
     from .retry import Retry as Retry
     from .submitter import Submitter as Submitter
@@ -58,6 +64,10 @@ _HOMES = {
         "JobError",
         "JobExited",
         "JobTimeout",
+        "JournalCorrupt",
+        "JournalError",
+        "JournalLocked",
+        "JournalWriteError",
         "PoolClosed",
         "PoolFull",
         "ProtocolError",
@@ -76,12 +86,14 @@ _HOMES = {
         "JobSent",
         "JobStarted",
         "JobSubmitted",
+        "JournalFailed",
         "WorkerEvent",
         "WorkerExited",
         "WorkerStarted",
     ),
     "job": ("Job",),
     "jobs": ("Attempt", "JobInfo", "JobState", "Outcome", "Progress", "Stats", "WorkerInfo"),
+    "journal.options": ("Journal",),
     "pool": ("Pool",),
     "retry": ("Retry",),
     "submitter": ("Submitter",),

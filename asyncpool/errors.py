@@ -10,6 +10,10 @@
     ├── PoolFull                  `max_pending` jobs are unfinished
     ├── WorkerStartError          no worker can be started
     ├── DuplicateJob              the id belongs to another call
+    ├── JournalError              the journal cannot be used
+    │   ├── JournalLocked         another process, or pool, has it open
+    │   ├── JournalCorrupt        what stands in it is not what was written
+    │   └── JournalWriteError     the disk refused
     └── ProtocolError             an impossible frame: a bug of this package
 
 Every class takes plain text first, so users may raise them too; the facts are attributes.
@@ -128,6 +132,53 @@ class WorkerStartError(AsyncPoolError):
 
 class DuplicateJob(AsyncPoolError):
     """The id belongs to a job that calls another function or has other arguments."""
+
+
+class JournalError(AsyncPoolError):
+    """The journal cannot be used: it is not ours, too new, unsafe, or the disk fails."""
+
+
+class JournalLocked(JournalError):
+    """The journal is open elsewhere, in the process `pid` (None: unknown)."""
+
+    def __init__(self, message: str = "", *, pid: int | None = None) -> None:
+        super().__init__(message)
+        self.pid = pid
+
+
+class JournalCorrupt(JournalError):
+    """Something before the end of the journal is damaged; it was left as it is.
+
+    `offset` is where the first bad record of the file `path` begins, in bytes.
+    """
+
+    def __init__(self, message: str = "", *, path: str | None = None, offset: int = 0) -> None:
+        super().__init__(message)
+        self.path = path
+        self.offset = offset
+
+
+class JournalWriteError(JournalError, OSError):
+    """The journal could not be written: what was not acknowledged is not accepted.
+
+    `errno` is the system's reason, or None if the file itself is gone.
+    """
+
+    def __init__(self, message: str = "", *, errno: int | None = None) -> None:
+        super().__init__(message)
+        self.errno = errno
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # OSError would leave out what it did not get as its first argument.
+        return _rebuilt, (type(self), self.args, self.errno, self.__dict__)
+
+
+def _rebuilt(
+    cls: type[JournalWriteError], args: tuple[str, ...], errno: int | None, state: dict[str, object]
+) -> JournalWriteError:
+    error = cls(*args, errno=errno)
+    error.__dict__.update(state)
+    return error
 
 
 class ProtocolError(AsyncPoolError):

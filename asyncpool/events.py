@@ -103,6 +103,13 @@ class WorkerExited(WorkerEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JournalFailed(Event):
+    """Something could not be recorded: a job that has ended may run again after a restart."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventsLost(Event):
     """This reader was too slow: `count` older events were dropped before the next one."""
 

@@ -23,10 +23,16 @@ PACKAGE = "asyncpool"
 # A module may import from its own floor and from those below. "x.*" is all of a folder.
 FLOORS = {
     "words": ["errors", "retry", "jobs", "events", "options"],
-    "bytes": ["frames", "raised", "functions", "by_value"],
+    "bytes": [
+        *["frames", "raised", "functions", "by_value"],
+        *["journal.lines", "journal.reading", "journal.records", "journal.index"],
+    ],
     "decisions": ["dispatch.*"],
     "child": ["worker.*"],  # and has rules of its own, see below
-    "shells": ["processes.*", "crew"],
+    "shells": [
+        *["processes.*", "crew", "journal.__init__", "journal.disk", "journal.file"],
+        *["journal.ledger", "journal.options", "journal.scribe"],
+    ],
     "face": [
         *["job", "hub", "mapping", "pool", "testing", "demo.*", "cli", "__main__", "__init__"],
         *["submitter", "intake", "delivery", "narrator", "memory", "explain", "room", "views"],

@@ -72,11 +72,13 @@ class Recalled:
 
 @dataclass(slots=True)
 class Resent:
-    """Tell that the job is back in the queue."""
+    """Tell that the job is back in the queue; `ran`: an attempt of it has ended."""
 
     job: JobRecord
     reason: Reason
     charged: bool
+    ran: bool = False
+    not_before: float = 0.0
 
 
 @dataclass(slots=True)
@@ -137,11 +139,18 @@ class NoWorkers:
 
 
 @dataclass(slots=True)
+class Refused:
+    """The job could not be recorded, so it was never accepted."""
+
+    error: Exception
+
+
+@dataclass(slots=True)
 class Cancelled:
     """Somebody cancelled the job."""
 
 
-Ending: TypeAlias = Value | Failure | Crash | Overrun | NoWorkers | Cancelled
+Ending: TypeAlias = Value | Failure | Crash | Overrun | NoWorkers | Refused | Cancelled
 
 
 @dataclass(slots=True)

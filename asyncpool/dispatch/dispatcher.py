@@ -30,6 +30,7 @@ from .decisions import (
     NoWorkers,
     Overrun,
     Recall,
+    Refused,
     Resent,
     Resolve,
     Returned,
@@ -37,7 +38,7 @@ from .decisions import (
     Value,
 )
 from .desk import Desk
-from .flow import STALL_SECONDS, Flow, ack_patience
+from .flow import ACK_SECONDS, STALL_SECONDS, Flow, ack_patience
 from .queue import Agenda
 from .records import (
     NEVER,
@@ -55,6 +56,9 @@ from .starts import HANGING
 _SENT, _RUNNING, _DONE = JobState.SENT, JobState.RUNNING, JobState.DONE
 _ATTEMPT_DONE = Outcome.DONE
 _READY = Phase.READY
+
+
+PARENT_DIED = "the process that owned the pool died"
 
 
 class Dispatcher:
@@ -101,6 +105,35 @@ class Dispatcher:
         if self._closing:
             raise RuntimeError("a job was submitted to a closing dispatcher")
         self.unfinished[job.number] = job
+        self._take_in(job, now)
+
+    def announced(self, job: JobRecord) -> None:
+        """A job was handed in that is not recorded yet; `accepted` or `refused` follows."""
+        if self._closing:
+            raise RuntimeError("a job was submitted to a closing dispatcher")
+        self.unfinished[job.number] = job
+
+    def accepted(self, job: JobRecord, now: float) -> None:
+        """The job that was announced is recorded."""
+        if not job.state.ended:
+            self._take_in(job, now)
+
+    def refused(self, job: JobRecord, error: Exception) -> None:
+        """The job that was announced could not be recorded: it never runs."""
+        if not job.state.ended:
+            self._finish(job, JobState.FAILED, Refused(error))
+
+    def recovered(self, job: JobRecord, now: float) -> None:
+        """A job of an earlier life is back, with the crashes and errors that it had."""
+        self.unfinished[job.number] = job
+        if job.retry.gives_up_after_crashes(job.crashes):
+            last = job.attempts[-1]
+            ran_for = (last.ended_at or last.started_at) - last.started_at
+            self._finish(job, JobState.FAILED, Crash(Death(why=PARENT_DIED), last.pid, ran_for))
+        else:
+            self._enqueue(job, job.not_before, now)
+
+    def _take_in(self, job: JobRecord, now: float) -> None:
         if job.deadline == NEVER and job.not_before <= now:
             self._ready.push(job)
         else:
@@ -243,14 +276,26 @@ class Dispatcher:
             self._desk.decide(Returned(job))
         job.errors += 1
         if job.errors <= job.retry.max_errors and retryable():
-            self._desk.decide(Resent(job, Reason.ERROR, charged=True))
-            self._retry(job, job.errors + job.crashes, now)
+            self._retry(job, Reason.ERROR, now)
         else:
             self._finish(job, JobState.FAILED, Failure(error))
 
     def memory_used(self, serial: int, resident: int) -> None:
         """The worker told its resident bytes, as it does before each result if they matter."""
         self.workers[serial].memory = resident
+
+    def withheld(self, worker: WorkerRecord, jobs: int) -> None:
+        """So many jobs that were to be sent wait for the journal."""
+        worker.unsent += jobs
+
+    def released(self, serial: int, jobs: int, now: float) -> None:
+        """So many of them were written to the worker now, or taken back."""
+        worker = self.workers.get(serial)
+        if worker is not None:
+            worker.unsent -= jobs
+            if worker.running is None:
+                worker.since = now
+                self._desk.want(now + ACK_SECONDS)
 
     def fed(self, serial: int, now: float) -> None:
         """The worker took some bytes of what it was sent: it cannot begin before it has all."""
@@ -307,7 +352,9 @@ class Dispatcher:
                 self._roster.condemn(worker, Reason.NOT_STARTED)
         elif worker.phase in (Phase.READY, Phase.LEAVING):
             if worker.running is None:
-                if worker.sent and self._overdue(worker.since + ack_patience(worker), now):
+                if len(worker.sent) > worker.unsent and self._overdue(
+                    worker.since + ack_patience(worker), now
+                ):
                     self._roster.condemn(worker, Reason.UNRESPONSIVE)
                 return
             if worker.expires_at != NEVER and self._overdue(worker.expires_at, now):
@@ -387,8 +434,8 @@ class Dispatcher:
         if worker.reason is not None and reason is not Reason.BROKEN:
             # It began just before a kill that was meant for the worker, or for another job.
             attempt.end(Outcome.RECYCLED, now)
-            self._desk.decide(Resent(job, reason, charged=False))
             job.state = JobState.RETRYING
+            self._desk.decide(Resent(job, reason, charged=False, ran=True))
             self._enqueue(job, now, now)
             return
         attempt.exit_code, attempt.signal = death.exit_code, death.signal
@@ -398,12 +445,13 @@ class Dispatcher:
             ran_for = now - attempt.started_at
             self._finish(job, JobState.FAILED, Crash(death, worker.pid, ran_for))
         else:
-            self._desk.decide(Resent(job, Reason.CRASHED, charged=True))
-            self._retry(job, job.crashes + job.errors, now)
+            self._retry(job, Reason.CRASHED, now)
 
-    def _retry(self, job: JobRecord, retry: int, now: float) -> None:
+    def _retry(self, job: JobRecord, reason: Reason, now: float) -> None:
         job.state = JobState.RETRYING
-        self._enqueue(job, now + job.retry.wait_before(retry, self._random), now)
+        not_before = now + job.retry.wait_before(job.crashes + job.errors, self._random)
+        self._desk.decide(Resent(job, reason, charged=True, ran=True, not_before=not_before))
+        self._enqueue(job, not_before, now)
 
     def _withdraw(
         self, job: JobRecord, state: JobState, outcome: Outcome, reason: Reason, now: float

@@ -53,6 +53,10 @@ class JobRecord:
     errors = 0
     cost = 0.0
     worker: WorkerRecord | None = None
+    accepted = True  # with a journal: once it is recorded
+    late_on: bytes | None = (
+        None  # `retry.on` of a recovered job, whose classes are not imported yet
+    )
     attempts: tuple[AttemptRecord, ...] = ()
 
     def __init__(
@@ -140,6 +144,7 @@ class WorkerRecord:
         "sent",
         "serial",
         "since",
+        "unsent",
     )
 
     def __init__(self, serial: int, now: float) -> None:
@@ -148,6 +153,7 @@ class WorkerRecord:
         self.phase = Phase.STARTING
         self.since = now  # when it last did, or was given, something
         self.sent: deque[JobRecord] = deque()  # written to it, not acknowledged yet
+        self.unsent = 0  # of these, the newest that wait for the journal
         self.running: JobRecord | None = None
         self.expires_at = NEVER  # when the running job has run for too long
         self.backlog = 0.0  # expected seconds of all that it has

@@ -1,0 +1,1 @@
+"""The journal: the log that lets accepted jobs survive the death of their parent."""

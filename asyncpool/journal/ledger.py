@@ -1,0 +1,278 @@
+"""A journal that is open: its file, and the index of what stands in it.
+
+Everything here blocks, and is done by the scribe's thread; only `find` and `read` may be called
+from another.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from threading import Lock
+from typing import TypeAlias
+
+from ..errors import JournalWriteError
+from . import records
+from .file import JournalFile, failed, write_all
+from .index import Ended, Index, Open, Where
+from .lines import Record, seal, unseal
+from .options import Journal
+from .reading import Reading
+
+logger = logging.getLogger("asyncpool")
+
+Note: TypeAlias = "tuple[str, str, str, tuple[float, ...]]"
+"""Kind of record, job id, body, and what the index wants to know beside (see `_take_in`)."""
+
+GARBAGE_AT_OPEN = 1 << 20
+GARBAGE_WHILE_OPEN = 16 << 20
+"""How many bytes, beyond twice of what matters, a journal may have before it is rewritten."""
+
+BATCH = 1 << 20
+
+
+class Ledger:
+    """The journal of one owner."""
+
+    def __init__(self, file: JournalFile, options: Journal) -> None:
+        self.index = Index()
+        self._file = file
+        self._retention = options.retention
+        self._seq = -1
+        self._swapping = Lock()
+        self._tidy_from = 0
+
+    @classmethod
+    def open(cls, options: Journal) -> Ledger:
+        """Open the journal, read it, cut off a torn tail, and charge what its last owner ran."""
+        file = JournalFile.open(os.fspath(options.path), options._disk)
+        try:
+            self = cls(file, options)
+            self.replay()
+            self._begin()
+        except BaseException:
+            file.close()
+            raise
+        return self
+
+    @classmethod
+    def open_as_it_is(cls, options: Journal) -> Ledger:
+        """Open and read an existing journal, and note nothing in it."""
+        file = JournalFile.open(os.fspath(options.path), options._disk, create=False)
+        try:
+            self = cls(file, options)
+            self.replay()
+        except BaseException:
+            file.close()
+            raise
+        return self
+
+    @property
+    def path(self) -> str:
+        """Where the file really is."""
+        return self._file.path
+
+    @property
+    def size(self) -> int:
+        """The size of the file, in bytes."""
+        return self._file.size
+
+    def close(self) -> None:
+        """Give up the file and its lock."""
+        with self._swapping:
+            self._file.close()
+
+    # Opening
+
+    def replay(self) -> None:
+        """Read all records. Raises JournalCorrupt, or JournalError for a newer format."""
+        reading, note = Reading(self._file.chunks(), self.path), self.index.note
+        for record, offset, size in reading:
+            note(record, (offset, size))
+        self._seq = reading.seq
+        if reading.tail is not None:
+            logger.warning(
+                "journal %s ended in %d bytes of a record that was never acknowledged, at byte %d: "
+                "they were cut off",
+                self.path,
+                reading.tail.size,
+                reading.tail.offset,
+            )
+            self._file.cut(reading.end)
+
+    def _begin(self) -> None:
+        now = time.time()
+        if self._seq < 0:
+            self._file.append(seal(0, records.title(0, now)), sync=True)
+            self._sync_directory()
+            self._seq = 0
+        charges = [_charge(*suspect, now) for suspect in self.index.running()]
+        opened: Note = ("opened", "", records.opened(os.getpid(), now), ())
+        self.write([*charges, opened], sync=True)
+        self._compact_if_worth(GARBAGE_AT_OPEN)
+
+    def _sync_directory(self) -> None:
+        try:
+            self._file.disk.sync_directory(os.path.dirname(self.path))
+        except OSError as error:
+            raise failed(f"the directory of journal {self.path} fails", error) from error
+
+    # Writing
+
+    def write(self, notes: Sequence[Note], *, sync: bool) -> None:
+        """Append the notes, all or none. Raises JournalWriteError."""
+        seq, lines = self._seq, []
+        for note in notes:
+            seq += 1
+            lines.append(seal(seq, note[2]))
+        self._file.append(b"".join(lines), sync=sync)
+        self._seq = seq
+        offset = self._file.size - sum(map(len, lines))
+        for note, line in zip(notes, lines, strict=True):
+            self._take_in(note, (offset, len(line)))
+            offset += len(line)
+
+    def _take_in(self, note: Note, where: Where) -> None:
+        kind, job_id, _, facts = note
+        index = self.index
+        if kind == "submitted":
+            index.submitted(job_id, bool(facts[0]), where)
+        elif kind == "sent":
+            index.sent(job_id, int(facts[0]), int(facts[1]), facts[2])
+        elif kind == "finished":
+            index.ended(job_id, facts[0], where)
+        elif kind == "requeued":
+            index.requeued(job_id)
+        elif kind == "retried":
+            index.retried(job_id, int(facts[0]), int(facts[1]), where)
+        else:
+            index.workers.clear()
+
+    def sync(self) -> None:
+        """Let all that was written be on the disk."""
+        self._file.sync()
+
+    def tidy(self) -> None:
+        """Rewrite the file if it has grown too much. A failure leaves it as it is."""
+        if self._file.size < self._tidy_from:
+            return
+        try:
+            self._compact_if_worth(GARBAGE_WHILE_OPEN)
+        except JournalWriteError as error:
+            self._tidy_from = 2 * self._file.size  # not again after every batch
+            logger.warning("journal %s was not compacted: %s", self.path, error)
+
+    # Looking
+
+    def find(self, id: str) -> Ended | None:
+        """Return where the end of that job stands, if it is remembered."""
+        return self.index.finished.get(id)
+
+    def read_end(self, id: str) -> tuple[Record, Record] | None:
+        """Return the submission and the end of a job that is remembered."""
+        with self._swapping:  # or the file might be exchanged between the look and the reading
+            ended = self.index.finished.get(id)
+            if ended is None:
+                return None
+            return self.read(ended.submitted), self.read(ended.finished)
+
+    def read(self, where: Where) -> Record:
+        """Return a record that was written or replayed. Raises JournalWriteError if it is gone."""
+        record = unseal(self._file.read(*where))
+        if record is None:
+            raise JournalWriteError(f"journal {self.path} was changed by somebody else")
+        return record
+
+    # Compaction
+
+    def _compact_if_worth(self, garbage: int) -> None:
+        if self._file.size > 2 * self.index.live + garbage:
+            self.compact()
+
+    def compact(self) -> None:
+        """Write what matters into a new file, and put that in the place of the old one.
+
+        Until the new one has its name, the old one is valid; a crash leaves a file beside it that
+        is never read.
+        """
+        self.index.forget_before(time.time() - self._retention)
+        beside, seq = f"{self.path}.compacting", self._seq
+        disk = self._file.disk
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(beside)  # of one who died over it; nobody else has our lock
+            new = JournalFile.open(beside, disk)
+        except OSError as error:
+            raise failed(f"{beside} cannot be made", error) from error
+        try:
+            index = self._copy_into(new)
+            disk.sync(new.fd)
+            with self._swapping:
+                disk.replace(beside, self.path)
+                new.path = self.path
+                old, self._file, self.index = self._file, new, index
+                old.close()
+        except OSError as error:
+            new.close()
+            self._seq = seq
+            with suppress(OSError):
+                os.unlink(beside)
+            raise failed(f"{beside} cannot be written", error) from error
+        self._sync_directory()
+
+    def _copy_into(self, new: JournalFile) -> Index:
+        """Copy the lines that matter, in their order, and return the index of where they are."""
+        lines = [line for job in self.index.finished.values() for line in job.lines]
+        lines += [line for job in self.index.unfinished.values() for line in job.lines]
+        lines.sort()
+        moved: dict[Where, Where] = {}
+        copy = _Copy(new)
+        now = time.time()
+        copy.add(seal(0, records.title(self._seq, now)))
+        for where in lines:
+            moved[where] = (copy.size, where[1])
+            copy.add(self._file.read(*where))
+        copy.add(self._next(records.opened(os.getpid(), now)))
+        for worker, suspect in self.index.workers.items():
+            for job_id, sent_at in suspect.time.items():
+                copy.add(self._next(records.sent(job_id, sent_at, worker, suspect.pid)))
+        copy.flush()
+        return self.index.moved(moved)
+
+    def _next(self, body: str) -> bytes:
+        self._seq += 1
+        return seal(self._seq, body)
+
+
+class _Copy:
+    """A new file that is written in large pieces."""
+
+    def __init__(self, file: JournalFile) -> None:
+        self.size = 0
+        self._file = file
+        self._parts: list[bytes] = []
+        self._waiting = 0
+
+    def add(self, line: bytes) -> None:
+        self._parts.append(line)
+        self.size += len(line)
+        self._waiting += len(line)
+        if self._waiting > BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        write_all(self._file.disk, self._file.fd, b"".join(self._parts))
+        self._file.size = self.size
+        self._parts, self._waiting = [], 0
+
+
+def _charge(id: str, job: Open, pid: int, sent_at: float, now: float) -> Note:
+    """Return the note of a crash: the job was running when the owner of the journal died."""
+    crashes = job.crashes + 1
+    number = len(job.retries) + 1
+    attempt = records.attempt(number, pid, sent_at, now, "crashed", None, None)
+    body = records.retried(id, now, attempt, crashes=crashes, errors=job.errors)
+    return "retried", id, body, (crashes, job.errors)

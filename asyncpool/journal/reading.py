@@ -1,0 +1,117 @@
+"""Reading a journal: good records, a torn tail and damage are told apart.
+
+A crash leaves a tail: a record that was not written whole, or blocks of NULs that the file system
+had promised. Nothing good can follow it. So what is broken with no good record behind it is a
+tail, which was never acknowledged; what is broken in front of a good record is damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ..errors import JournalCorrupt, JournalError
+from .lines import Record, unseal
+
+TITLE = "asyncpool journal"
+FORMAT = 1
+
+_TITLE_START = b'{"seq":0,"kind":"asyncpool journal"'
+
+
+class Line(NamedTuple):
+    """A good record and where it stands; both in bytes."""
+
+    record: Record
+    offset: int
+    size: int
+
+
+class Tail(NamedTuple):
+    """What a crash left behind the last good record."""
+
+    offset: int
+    size: int
+
+
+def split(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Cut bytes into lines, which keep their newline; the last one may have none."""
+    rest = b""
+    for chunk in chunks:
+        lines = chunk.split(b"\n")
+        lines[0] = rest + lines[0]
+        rest = lines.pop()
+        for line in lines:
+            yield line + b"\n"
+    if rest:
+        yield rest
+
+
+class Reading:
+    """Iterate over the records of a journal, title included, once.
+
+    Afterwards `end` is the offset behind the last good record, `seq` its number (-1: none), and
+    `tail` what stands there, if anything. Raises JournalCorrupt for damage and for a file that is
+    no journal, JournalError for a newer format.
+    """
+
+    def __init__(self, chunks: Iterable[bytes], path: str) -> None:
+        self.end = 0
+        self.seq = -1
+        self.tail: Tail | None = None
+        self._chunks = chunks
+        self._path = path
+        self._compacted = 0
+
+    def __iter__(self) -> Iterator[Line]:
+        offset = 0
+        for line in split(self._chunks):
+            size = len(line)
+            record = unseal(line)
+            if record is None:
+                self._broken(line, offset)
+            else:
+                self._check(record, offset)
+                yield Line(record, offset, size)
+                self.end = offset + size
+            offset += size
+
+    def _broken(self, line: bytes, offset: int) -> None:
+        if not offset and not _may_be_torn_title(line):
+            raise self._corrupt(0, "it does not begin like a journal: is it another program's?")
+        if self.tail is None:
+            self.tail = Tail(offset, 0)
+        self.tail = Tail(self.tail.offset, offset + len(line) - self.tail.offset)
+
+    def _check(self, record: Record, offset: int) -> None:
+        if self.tail is not None:
+            raise self._corrupt(self.tail.offset, "a record is broken, and good ones follow it")
+        seq = record["seq"]
+        if self.seq < 0:
+            self._check_title(record)
+        elif not (seq == self.seq + 1 or self.seq < seq <= self._compacted + 1):
+            raise self._corrupt(offset, f"record {seq} follows record {self.seq}")
+        self.seq = seq
+
+    def _check_title(self, record: Record) -> None:
+        if record["kind"] != TITLE or record["seq"] != 0:
+            raise self._corrupt(0, "its first record is missing")
+        if record["format"] != FORMAT:
+            raise JournalError(
+                f"journal {self._path} has format {record['format']}, and this version of "
+                f"asyncpool knows {FORMAT}: use the version that wrote it, or a newer one"
+            )
+        self._compacted = record["compacted"]
+
+    def _corrupt(self, offset: int, why: str) -> JournalCorrupt:
+        return JournalCorrupt(
+            f"journal {self._path} is damaged at byte {offset}: {why}. It was left as it is; "
+            f"`asyncpool journal verify` tells more",
+            path=self._path,
+            offset=offset,
+        )
+
+
+def _may_be_torn_title(line: bytes) -> bool:
+    start = line.rstrip(b"\0\n")
+    return start.startswith(_TITLE_START) or _TITLE_START.startswith(start)

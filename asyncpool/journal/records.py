@@ -1,0 +1,176 @@
+"""What the records say: their fields as JSON text, in the order a person wants to read them."""
+
+from __future__ import annotations
+
+import json
+from binascii import a2b_base64, b2a_base64
+from typing import Any
+
+from ..retry import Retry
+from .lines import Record
+from .reading import FORMAT, TITLE
+
+_text = json.JSONEncoder().encode
+
+_DEFAULT_RETRY = Retry()
+
+
+def packed(data: bytes | bytearray) -> str:
+    """Return bytes as text."""
+    return b2a_base64(data, newline=False).decode()
+
+
+def unpacked(text: str) -> bytes:
+    """Return the bytes that `packed` was given."""
+    return a2b_base64(text)
+
+
+def title(compacted: int, time: float) -> str:
+    """Return the first record: up to `compacted`, numbers may be missing."""
+    return f'"kind":"{TITLE}","format":{FORMAT},"time":{time:.3f},"compacted":{compacted}'
+
+
+def opened(pid: int, time: float) -> str:
+    """Return the record of a process that took the journal."""
+    return f'"kind":"opened","time":{time:.3f},"pid":{pid}'
+
+
+def closed(time: float) -> str:
+    """Return the record of an orderly end: what is unfinished was not what killed the owner."""
+    return f'"kind":"closed","time":{time:.3f}'
+
+
+def submitted(
+    *,
+    id: str,
+    named: bool,
+    fn_name: str,
+    time: float,
+    priority: int,
+    deadline: float | None,
+    not_before: float | None,
+    timeout: float | None,
+    retry: Retry,
+    function: bytes,
+    payload: bytes,
+) -> str:
+    """Return the record of a job; times are seconds since the epoch, `timeout` a duration."""
+    extras = ""
+    if priority:
+        extras += f',"priority":{priority}'
+    if deadline is not None:
+        extras += f',"deadline":{deadline!r}'
+    if not_before is not None:
+        extras += f',"not_before":{not_before!r}'
+    if timeout is not None:
+        extras += f',"timeout":{timeout!r}'
+    if retry is not _DEFAULT_RETRY and retry != _DEFAULT_RETRY:
+        extras += f',"retry":{_text(_retry_fields(retry))}'
+    if named:
+        extras += ',"named":true'
+    return (
+        f'"kind":"submitted","id":{_text(id)},"function":{_text(fn_name)},"time":{time:.3f},'
+        f'"state":"pending"{extras},"call":"{packed(function)}","payload":"{packed(payload)}"'
+    )
+
+
+def _retry_fields(retry: Retry) -> dict[str, Any]:
+    from ..raised import dump
+
+    fields = {name: getattr(retry, name) for name in _PLAIN_RETRY}
+    if retry.on != _DEFAULT_RETRY.on:
+        fields["on"] = packed(dump(retry.on))
+    return fields
+
+
+_PLAIN_RETRY = ("max_crashes", "max_errors", "delay", "factor", "max_delay", "jitter")
+
+
+def retry_of(record: Record) -> tuple[Retry, bytes | None]:
+    """Return the Retry of a submitted record, and its pickled `on` if that is not the default.
+
+    Those classes are not loaded here: that would import the user's code.
+    """
+    fields = record.get("retry")
+    if fields is None:
+        return _DEFAULT_RETRY, None
+    retry = Retry(**{name: fields[name] for name in _PLAIN_RETRY})
+    return retry, unpacked(fields["on"]) if "on" in fields else None
+
+
+def sent(id: str, time: float, worker: int, pid: int) -> str:
+    """Return the record of a job that is about to be written to a worker."""
+    return (
+        f'"kind":"sent","id":{_text(id)},"time":{time:.3f},"state":"sent",'
+        f'"worker":{worker},"pid":{pid}'
+    )
+
+
+def requeued(id: str, time: float) -> str:
+    """Return the record of a job that is back in the queue, as if it had never been sent."""
+    return f'"kind":"requeued","id":{_text(id)},"time":{time:.3f},"state":"pending"'
+
+
+def retried(
+    id: str,
+    time: float,
+    attempt: str,
+    *,
+    crashes: int,
+    errors: int,
+    not_before: float | None = None,
+) -> str:
+    """Return the record of an attempt that was not the last."""
+    later = f',"not_before":{not_before!r}' if not_before is not None else ""
+    return (
+        f'"kind":"retried","id":{_text(id)},"time":{time:.3f},"state":"retrying",'
+        f'"attempt":{attempt},"crashes":{crashes},"errors":{errors}{later}'
+    )
+
+
+def finished(id: str, time: float, state: str, attempts: str, outcome: str) -> str:
+    """Return the record of a job's end; `outcome` is one of the texts below."""
+    return (
+        f'"kind":"finished","id":{_text(id)},"time":{time:.3f},"state":"{state}",'
+        f'"attempts":[{attempts}],{outcome}'
+    )
+
+
+def attempt(
+    number: int,
+    pid: int,
+    started_at: float,
+    ended_at: float | None,
+    outcome: str,
+    exit_code: int | None,
+    signal: int | None,
+) -> str:
+    """Return an attempt, as it stands in `retried` and `finished` records."""
+    ended = "null" if ended_at is None else f"{ended_at:.3f}"
+    cause = "" if exit_code is None and signal is None else f",{_text(exit_code)},{_text(signal)}"
+    return f'[{number},{pid},{started_at:.3f},{ended},"{outcome}"{cause}]'
+
+
+# How a job ended
+
+CANCELLED = '"outcome":"cancelled"'
+
+
+def value(payload: bytes | bytearray) -> str:
+    """The function returned this."""
+    return f'"outcome":"value","payload":"{packed(payload)}"'
+
+
+def error(payload: bytes | bytearray, said: str) -> str:
+    """The function raised, which `said` tells to people."""
+    return f'"outcome":"error","error":{_text(said)},"payload":"{packed(payload)}"'
+
+
+def crash(death: dict[str, Any], pid: int, ran_for: float) -> str:
+    """Too many workers died."""
+    return f'"outcome":"crashed","pid":{pid},"ran_for":{ran_for:.6f},"death":{_text(death)}'
+
+
+def overrun(limit: float | None, death: dict[str, Any] | None, pid: int | None) -> str:
+    """It took longer than `limit` seconds, or (None) passed its deadline."""
+    return f'"outcome":"timeout","timeout":{_text(limit)},"pid":{_text(pid)},"death":{_text(death)}'
