@@ -16,7 +16,10 @@ from .lines import Record, unseal
 TITLE = "asyncpool journal"
 FORMAT = 1
 
+_RECORD_START = b'{"seq":'
 _TITLE_START = b'{"seq":0,"kind":"asyncpool journal"'
+
+GOOD_BEHIND_BROKEN = "a record is broken, and good ones follow it"
 
 
 class Line(NamedTuple):
@@ -36,15 +39,16 @@ class Tail(NamedTuple):
 
 def split(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Cut bytes into lines, which keep their newline; the last one may have none."""
-    rest = b""
+    parts: list[bytes] = []  # of a line that may span many chunks, joined once
     for chunk in chunks:
-        lines = chunk.split(b"\n")
-        lines[0] = rest + lines[0]
-        rest = lines.pop()
+        *lines, rest = chunk.split(b"\n")
         for line in lines:
-            yield line + b"\n"
-    if rest:
-        yield rest
+            yield b"".join((*parts, line, b"\n"))
+            parts.clear()
+        if rest:
+            parts.append(rest)
+    if parts:
+        yield b"".join(parts)
 
 
 class Reading:
@@ -77,15 +81,17 @@ class Reading:
             offset += size
 
     def _broken(self, line: bytes, offset: int) -> None:
-        if not offset and not _may_be_torn_title(line):
+        if self.seq < 0 and (offset or not _may_be_torn_title(line)):
             raise self._corrupt(0, "it does not begin like a journal: is it another program's?")
         if self.tail is None:
             self.tail = Tail(offset, 0)
         self.tail = Tail(self.tail.offset, offset + len(line) - self.tail.offset)
+        if _ends_in_record(line):
+            raise self._corrupt(self.tail.offset, GOOD_BEHIND_BROKEN)
 
     def _check(self, record: Record, offset: int) -> None:
         if self.tail is not None:
-            raise self._corrupt(self.tail.offset, "a record is broken, and good ones follow it")
+            raise self._corrupt(self.tail.offset, GOOD_BEHIND_BROKEN)
         seq = record["seq"]
         if self.seq < 0:
             self._check_title(record)
@@ -112,6 +118,12 @@ class Reading:
         )
 
 
+def _ends_in_record(line: bytes) -> bool:
+    # A newline that was lost hides the record behind it. In texts, JSON escapes the quotes.
+    start = line.rfind(_RECORD_START)
+    return start > 0 and unseal(line[start:]) is not None
+
+
 def _may_be_torn_title(line: bytes) -> bool:
-    start = line.rstrip(b"\0\n")
-    return start.startswith(_TITLE_START) or _TITLE_START.startswith(start)
+    # Or else it is somebody's file, which must not be cut off: "{" and a newline begin many.
+    return line.startswith(_TITLE_START) or _TITLE_START.startswith(line.rstrip(b"\0"))
