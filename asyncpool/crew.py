@@ -70,6 +70,12 @@ class Audience(Protocol):
     def noted(self, decision: Decision) -> None:
         """Something else happened that is worth an event."""
 
+    def accepted(self, job: JobRecord) -> None:
+        """The job is recorded."""
+
+    def journal_failed(self, why: str) -> None:
+        """Something that happened to jobs could not be recorded."""
+
 
 class Crew:
     """The worker processes of one pool."""
@@ -253,9 +259,12 @@ class Crew:
 
     def _recall(self, decision: decisions.Recall) -> None:
         serial = decision.worker.serial
+        self._dispatcher.recalled(serial, self._take_back(serial), self._loop.time())
+
+    def _take_back(self, serial: int) -> int:
+        """Return how many jobs the worker has not begun, and now never will."""
         process = self.processes.get(serial)
-        tickets = process.take_back_tickets() if process is not None else 0
-        self._dispatcher.recalled(serial, tickets, self._loop.time())
+        return process.take_back_tickets() if process is not None else 0
 
     def _kill(self, decision: decisions.Kill) -> None:
         process = self.processes.get(decision.worker.serial)

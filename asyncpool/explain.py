@@ -6,8 +6,8 @@ import re
 import signal
 
 from . import raised
-from .dispatch.decisions import Crash, Ending, Failure, NoWorkers, Overrun
-from .dispatch.records import Death, JobRecord
+from .dispatch.decisions import Crash, Ending, Failure, NoWorkers, Overrun, Refused
+from .dispatch.records import PARENT_DIED, Death, JobRecord
 from .errors import (
     AsyncPoolError,
     JobExited,
@@ -31,6 +31,8 @@ def explain(job: JobRecord, attempts: tuple[Attempt, ...], ending: Ending) -> Ba
         return _timed_out(job, attempts, ending)
     if isinstance(ending, NoWorkers):
         return no_workers(ending)
+    if isinstance(ending, Refused):
+        return ending.error
     raise AsyncPoolError(f"job {job.id} ended in an unknown way: {ending!r}")
 
 
@@ -121,7 +123,12 @@ def unpickling_failed(
 
 def _crashed(job: JobRecord, attempts: tuple[Attempt, ...], crash: Crash) -> WorkerCrashed:
     death = crash.death
-    cause = f"broke the protocol and was killed ({death.why})" if death.why else cause_of(death)
+    if death.why == PARENT_DIED:
+        cause = f"was running it when {death.why},"
+    elif death.why:
+        cause = f"broke the protocol and was killed ({death.why})"
+    else:
+        cause = cause_of(death)
     text = f"{_who(job)} {_times(job.crashes)}: worker {crash.pid} {cause}"
     text += f" {crash.ran_for:.3g} s into attempt {len(attempts)}"
     if where := innermost_frame(death.stack):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
 from typing import Any
 
-from . import by_value, raised
+from . import by_value, raised, references
 from .errors import SerializationError
 from .raised import PROTOCOL, type_name
 
@@ -26,15 +26,17 @@ UNKNOWN_SECONDS = 1e9
 class Function:
     """A function as workers know it.
 
-    `seconds` is how long a call is expected to take, `users` how many unfinished jobs call it.
+    `seconds` is how long a call is expected to take, `users` how many unfinished jobs call it,
+    `reference` what stands for it in a journal, once that is known.
     """
 
-    __slots__ = ("name", "number", "payload", "seconds", "users")
+    __slots__ = ("name", "number", "payload", "reference", "seconds", "users")
 
     def __init__(self, name: str, number: int, payload: bytes) -> None:
         self.name = name
         self.number = number
         self.payload = payload
+        self.reference: bytes | None = None
         self.seconds = UNKNOWN_SECONDS
         self.users = 0
 
@@ -66,16 +68,27 @@ class FunctionTable:
                 return known
         check_callable(fn)
         payload, importable = pickle_function(fn)
-        function = self._by_payload.pop(payload, None)
-        if function is None:
-            function = Function(function_name(fn), self._next_number, payload)
-            self._next_number += 1
-        self._by_payload[payload] = function
+        function = self._enter(function_name(fn), payload)
         if plain and importable:
             self._importable[fn] = function
         elif plain and (surroundings := _surroundings(fn)) is not None:
             self._captured[fn] = (function, surroundings)
         self._shrink(function)
+        return function
+
+    def adopt(self, name: str, reference: bytes) -> Function:
+        """Return the entry of a function that a journal names, without importing it."""
+        function = self._enter(name, references.revived(reference))
+        function.reference = reference
+        self._shrink(function)
+        return function
+
+    def _enter(self, name: str, payload: bytes) -> Function:
+        function = self._by_payload.pop(payload, None)
+        if function is None:
+            function = Function(name, self._next_number, payload)
+            self._next_number += 1
+        self._by_payload[payload] = function
         return function
 
     def find_importable(self, fn: Callable[..., Any]) -> Function | None:
@@ -242,16 +255,19 @@ def _shadowed(fn: object) -> bool:
     return found is not None and found is not fn
 
 
-def pickle_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """Return the pickled `(args, kwargs)`. Raises SerializationError naming the culprit."""
+def pickle_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, bool]:
+    """Return the pickled `(args, kwargs)` and whether they went by reference.
+
+    Raises SerializationError naming the culprit.
+    """
     try:
         payload = pickle.dumps((args, kwargs), PROTOCOL)
         if b"__main__" not in payload:
-            return payload
+            return payload, True
     except Exception:
         pass
     try:
-        return by_value.dumps((args, kwargs))
+        return by_value.dumps((args, kwargs)), False
     except Exception as error:
         raise _argument_error(name, args, kwargs, error) from error
 
@@ -290,4 +306,4 @@ def pickle_initializer(initializer: Callable[..., object], args: tuple[Any, ...]
     if not isinstance(args, tuple):
         raise TypeError(f"initargs must be a tuple, not {args!r}")
     pickle_function(initializer)
-    return pickle_call(function_name(initializer), (initializer, args), {})
+    return pickle_call(function_name(initializer), (initializer, args), {})[0]

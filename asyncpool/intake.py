@@ -8,15 +8,20 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from . import views
+from .delivery import settle
 from .dispatch.dispatcher import Dispatcher
 from .dispatch.records import NEVER, JobRecord
 from .errors import DuplicateJob, JobError, PoolClosed, PoolFull
 from .functions import Function, FunctionTable, pickle_call
-from .job import Job
+from .job import Job, RecoveredJob
 from .jobs import JobState
+from .journal import session as journal
+from .journal.lines import Record
+from .journal.session import Session
 from .memory import JobBook
 from .narrator import Narrator
 from .options import JobOptions
+from .references import Call, arguments_reference, function_reference, is_same, revived
 from .room import Room
 
 ENQUEUES_PER_TURN = 64
@@ -57,15 +62,21 @@ class Intake:
         self._id_prefix = os.urandom(5).hex()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._performer: Performer | None = None
+        self._session: Session | None = None
         self._closed = False
         self._enqueued = 0
         self._settling = False
         self._recapturing = False
 
     def open(
-        self, loop: asyncio.AbstractEventLoop, performer: Performer, wall_offset: float
+        self,
+        loop: asyncio.AbstractEventLoop,
+        performer: Performer,
+        wall_offset: float,
+        session: Session | None,
     ) -> None:
-        """Take jobs from now on, in this loop."""
+        """Take jobs from now on, in this loop, and record them if there is a journal."""
+        self._session = session
         self._loop = loop
         self._performer = performer
         self.wall_offset = wall_offset
@@ -89,9 +100,15 @@ class Intake:
         if self._closed:
             raise PoolClosed("the pool is closed and takes no more jobs")
         function = self._functions.find_importable(fn) or self._find_function(fn)
-        payload = pickle_call(function.name, args, kwargs)
-        if options.id is not None:
-            twin = self._twin(options.id, function, payload)
+        payload, by_reference = pickle_call(function.name, args, kwargs)
+        call = None
+        if self._session is not None:
+            stored = payload if by_reference else arguments_reference(function.name, args, kwargs)
+            call = Call(function.reference or _refer(function, fn), stored)
+        elif options.id is not None:
+            call = Call(function.name.encode(), payload)
+        if options.id is not None and call is not None:
+            twin = self._twin(options.id, function.name, call)
             if twin is not None:
                 return twin
         if self._room.is_full:
@@ -118,12 +135,19 @@ class Intake:
         )
         job: Job[Any] = Job(self, record, loop)
         record.handle = job
+        if options.id is not None:
+            record.call = call
         function.users += 1
         self._book.add(record)
         if self._narrator.heard:
             self._narrator.submitted(record)
-        self._dispatcher.submitted(record, now)
-        self._acting.act()
+        if self._session is not None and call is not None:
+            record.accepted = False
+            self._dispatcher.announced(record)
+            self._session.submit(record, call, options.delay)
+        else:
+            self._dispatcher.submitted(record, now)
+            self._acting.act()
         return job
 
     async def enqueue(
@@ -133,7 +157,25 @@ class Intake:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Job[Any]:
-        """Wait for room, then queue a call; see `Submitter.enqueue`."""
+        """Wait for room, queue a call, wait until it is accepted; see `Submitter.enqueue`."""
+        known = self._next_number
+        job = await self.admit(options, fn, args, kwargs)
+        try:
+            await job.accepted()
+        except asyncio.CancelledError:
+            if job._record.number >= known:  # nobody else has it
+                job.cancel()
+            raise
+        return job
+
+    async def admit(
+        self,
+        options: JobOptions,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Job[Any]:
+        """Wait for room, then queue a call."""
         if not self._room.is_full:
             self._enqueued += 1
             if self._enqueued % ENQUEUES_PER_TURN == 0:
@@ -145,6 +187,23 @@ class Intake:
             return self.submit(options, fn, args, kwargs)
         finally:
             self._room.admit()  # no job may have come of it
+
+    def recover(self, found: journal.Unfinished) -> Job[Any]:
+        """Queue a job that the journal brought back."""
+        loop = self.here()
+        name, call = found.submitted["function"], found.call
+        number = self._next_number
+        self._next_number += 1
+        function = self._functions.adopt(name, call.function)
+        record = journal.job_record(found, number, function, revived(call.payload), loop.time)
+        job: Job[Any] = RecoveredJob(self, record, loop)
+        record.handle = job
+        function.users += 1
+        self._book.add(record)
+        if self._narrator.heard:
+            self._narrator.submitted(record)
+        self._dispatcher.recovered(record, loop.time())
+        return job
 
     def check(self, fn: Callable[..., Any]) -> None:
         """Raise what `submit` would raise for this function."""
@@ -167,15 +226,22 @@ class Intake:
         self._recapturing = False
         self._functions.recapture()
 
-    def _twin(self, id: str, function: Function, payload: bytes) -> Job[Any] | None:
+    def _twin(self, id: str, name: str, call: Call) -> Job[Any] | None:
         """Return the job that has this id already. Raises DuplicateJob if it is another call."""
         record = self._book.find(id)
-        if record is None:
-            return None
-        theirs = record.function
-        if theirs.name != function.name or record.payload != payload:
+        if record is not None:
+            if record.is_void:
+                return None
+            theirs, their_name = record.call, record.function.name
+        else:
+            ended = self._session.find(id) if self._session is not None else None
+            if ended is None:
+                return None
+            theirs, their_name = journal.call_of(ended[0]), ended[0]["function"]
+        if not is_same(theirs, call):
             raise DuplicateJob(
-                f"the id {id!r} belongs to another call, of {theirs.name}: an id names one call"
+                f"the id {id!r} belongs to another call, of {their_name}: an id names one call, "
+                f"and this one is of {name}"
             )
         return self.job(id)
 
@@ -219,9 +285,20 @@ class Intake:
         """
         record = self._book.find(id)
         if record is None:
-            raise KeyError(f"no job has the id {id!r}, or it ended long ago and is forgotten")
+            ended = self._session.find(id) if self._session is not None else None
+            if ended is None:
+                raise KeyError(f"no job has the id {id!r}, or it ended long ago and is forgotten")
+            return self._ended(*ended)
         job = self._book.handle(record)
         return job if job is not None else self._shell_of(record)
+
+    def _ended(self, submitted: Record, finished: Record) -> Job[Any]:
+        """Make a handle for a job that ended in an earlier life, or long ago."""
+        record, ending = journal.finished_job(submitted, finished, self.wall_offset)
+        job: Job[Any] = Job(self, record, self.here())
+        if settle(record, job, ending, self.wall_offset) is not None:
+            job.exception()  # as below
+        return job
 
     def _shell_of(self, record: JobRecord) -> Job[Any]:
         """Make a handle for a finished job whose own handle, and result, nobody kept."""
@@ -240,3 +317,8 @@ class Intake:
             )
             job.exception()  # made only for whoever asks: not to be reported as never retrieved
         return job
+
+
+def _refer(function: Function, fn: Callable[..., Any]) -> bytes:
+    function.reference = function_reference(function.name, fn)
+    return function.reference

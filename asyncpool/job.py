@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from . import views
+from . import raised, views
 from .dispatch.records import JobRecord
 from .hub import Feed
 from .jobs import Attempt, JobState, Progress
+
+logger = logging.getLogger("asyncpool")
 
 R = TypeVar("R")
 
@@ -40,6 +43,7 @@ class Job(asyncio.Future[R]):
     _progress: Progress | None = None
     _feeds: list[Feed[Progress]] | None = None
     _started: asyncio.Future[None] | None = None
+    _acceptance: list[asyncio.Future[None]] | None = None
 
     def __init__(self, owner: Owner, record: JobRecord, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop=loop)
@@ -80,7 +84,20 @@ class Job(asyncio.Future[R]):
         return True
 
     async def accepted(self) -> None:
-        """Wait until the pool has taken the job for good: without a journal, no time at all."""
+        """Wait until the pool has taken the job for good: with a journal, until it is on disk.
+
+        Raises JournalWriteError if that failed, and CancelledError if the job was cancelled before.
+        """
+        if self._record.accepted:
+            return
+        if not self.done():
+            waiter = self.get_loop().create_future()
+            if self._acceptance is None:
+                self._acceptance = []
+            self._acceptance.append(waiter)
+            await waiter
+        if not self._record.accepted:
+            await asyncio.shield(self)
 
     async def started(self) -> None:
         """Wait until a worker has begun the job for the first time.
@@ -126,10 +143,35 @@ class Job(asyncio.Future[R]):
         if self._started is not None and not self._started.done():
             self._started.set_result(None)
 
+    def _accept(self) -> None:
+        for waiter in self._acceptance or ():
+            if not waiter.done():
+                waiter.set_result(None)
+        self._acceptance = None
+
     def _report(self, progress: Progress) -> None:
         self._progress = progress
         for feed in self._feeds or ():
             feed.push(progress)
+
+
+class RecoveredJob(Job[R]):
+    """A job that the journal brought back: maybe nobody knows of it who could await it."""
+
+    __slots__ = ()
+
+    _expected = False
+
+    def add_done_callback(self, fn: Any, *, context: Any = None) -> None:
+        """Call `fn` with the job when it has ended; whoever awaits the job does this as well."""
+        self._expected = True
+        super().add_done_callback(fn, context=context)
+
+    def _report_failure(self, error: BaseException) -> None:
+        """Say in one line that the job failed, if nobody is there to be told."""
+        self.exception()  # or asyncio would say "never retrieved", with a traceback, at some time
+        if not self._expected:
+            logger.warning("%s failed: %s", self, raised.text(error) or type(error).__name__)
 
 
 def _end_updates(job: asyncio.Future[Any]) -> None:

@@ -106,7 +106,7 @@ class _Flow:
 
     async def _submit(self, calls: list[Args]) -> None:
         args = (calls,) if self._plan.chunksize > 1 else calls[0]
-        job = await self._intake.enqueue(self._options, self._call, args, {})
+        job = await self._intake.admit(self._options, self._call, args, {})
         self._open[job] = len(calls)
         if self._plan.ordered:
             self._jobs.put_nowait(job)

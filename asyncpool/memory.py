@@ -23,21 +23,27 @@ class JobBook:
     def __init__(self, capacity: int = FINISHED_KEPT) -> None:
         self._capacity = capacity
         self._records: dict[str, JobRecord] = {}
-        self._ended: deque[str] = deque()
+        self._ended: deque[JobRecord] = deque()
+        self.unfinished = 0
+        """How many jobs have not been told to have ended."""
 
     def add(self, record: JobRecord) -> None:
         """Enter a new job, whose handle is `record.handle`."""
         self._records[record.id] = record
+        self.unfinished += 1
 
     def end(self, record: JobRecord, job: Job[Any]) -> None:
         """Note that a job has ended; the oldest one that has is forgotten."""
+        self.unfinished -= 1
         if not record.named:
             record.handle = ref(job)
             record.payload = b""
         ended = self._ended
-        ended.append(record.id)
+        ended.append(record)
         if len(ended) > self._capacity:
-            del self._records[ended.popleft()]
+            oldest = ended.popleft()
+            if self._records.get(oldest.id) is oldest:  # its id may have been used again
+                del self._records[oldest.id]
 
     def find(self, id: str) -> JobRecord | None:
         """Return the record of that id, if it is known."""

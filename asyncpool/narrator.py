@@ -60,6 +60,11 @@ class Narrator:
             text = None if error is None else f"{type(error).__name__}: {raised.text(error)}"
             self._hub.publish(events.JobFinished(**self._about(job), state=job.state, error=text))
 
+    def journal_failed(self, why: str) -> None:
+        """Something could not be recorded."""
+        if self._hub.heard:
+            self._hub.publish(events.JournalFailed(time=self._now(), error=why))
+
     def noted(self, decision: Decision) -> None:
         """Something else happened."""
         if isinstance(decision, decisions.Returned):

@@ -7,6 +7,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from types import TracebackType
@@ -23,6 +24,10 @@ from .hub import EventHub, Feed
 from .intake import Intake
 from .job import Job
 from .jobs import JobInfo, JobState, Stats, WorkerInfo
+from .journal.crew import DurableCrew
+from .journal.interrupts import Interrupts
+from .journal.options import Journal
+from .journal.session import Session
 from .memory import JobBook
 from .narrator import Narrator
 from .options import JobOptions, Timeout, check_all_text, check_count, check_seconds
@@ -39,6 +44,7 @@ DUMP_SECONDS = 5.0
 
 class _Life(Enum):
     NEW = "not entered yet"
+    OPENING = "reading its journal"
     OPEN = "open"
     CLOSING = "closing"
     CLOSED = "closed"
@@ -66,12 +72,15 @@ class Pool(Submitter):
         max_memory_per_child: int | None = None,
         env: Mapping[str, str] | None = None,
         chaos: Chaos | None = None,
+        journal: str | os.PathLike[str] | Journal | None = None,
     ) -> None:
         check_count("max_workers", max_workers, 1)
         check_count("spares", spares, 0)
         check_count("max_pending", max_pending, 1)
         check_count("max_tasks_per_child", max_tasks_per_child, 1)
         check_count("max_memory_per_child", max_memory_per_child, 1)
+        if not (journal is None or isinstance(journal, Journal)):
+            journal = Journal(journal)
         max_workers = usable_cpus() if max_workers is None else max_workers
         self._setup = _setup(initializer, initargs, preload, env, chaos, max_memory_per_child)
         self._dispatcher = Dispatcher(
@@ -82,16 +91,20 @@ class Pool(Submitter):
             random=random.random,
         )
         self._life = _Life.NEW
+        self._interrupts = Interrupts(None)
+        self.recovered: list[Job[Any]] = []
+        """The unfinished jobs that the journal brought back, in the order of their submission."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._crew: Crew | None = None
+        self._journal = journal
+        self._session: Session | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._hub = EventHub(time.time)
         self._narrator = Narrator(self._hub)
         self._book = JobBook()
         room = Room(max_pending, self._dispatcher.unfinished)
-        shared = (self._dispatcher, self._narrator, self._book, room)
-        self._delivery = Delivery(*shared)
-        intake = Intake(*shared, max_workers=max_workers)
+        self._delivery = Delivery(self._narrator, self._book, room)
+        intake = Intake(self._dispatcher, self._narrator, self._book, room, max_workers=max_workers)
         super().__init__(intake, JobOptions(timeout=timeout, retry=retry))
 
     # Opening and closing
@@ -100,17 +113,51 @@ class Pool(Submitter):
         if self._life is not _Life.NEW:
             raise RuntimeError(f"a Pool can be entered once; this one is {self._life.value}")
         self._loop = loop = asyncio.get_running_loop()
+        if self._journal is not None:
+            self._life = _Life.OPENING
+            try:
+                self._session = await Session.open(self._journal)
+            except BaseException:
+                self._life = _Life.NEW
+                raise
         self._life = _Life.OPEN
         wall_offset = time.time() - loop.time()
-        setup = replace(self._setup, cwd=working_directory())
-        crew = Crew(loop, self._dispatcher, self._delivery, setup, wall_offset=wall_offset)
-        self._crew = crew
+        self._interrupts = Interrupts(asyncio.current_task())
+        crew = self._crew = self._muster(loop, wall_offset)
         self._delivery.wall_offset = wall_offset
-        self._intake.open(loop, crew, wall_offset)
+        self._intake.open(loop, crew, wall_offset, self._session)
         self._supervisor = loop.create_task(self._supervise(), name="asyncpool supervisor")
+        self._interrupts.add(self._supervisor)
         self._dispatcher.opened(loop.time())
         crew.act()
+        if self._session is not None:
+            await self._recover(self._session)
         return self
+
+    def _muster(self, loop: asyncio.AbstractEventLoop, wall_offset: float) -> Crew:
+        setup = replace(self._setup, cwd=working_directory())
+        shared = (loop, self._dispatcher, self._delivery, setup)
+        if self._journal is None or self._session is None:
+            return Crew(*shared, wall_offset=wall_offset)
+        crew = DurableCrew(
+            *shared,
+            wall_offset=wall_offset,
+            interrupts=self._interrupts,
+            durable_results=self._journal.durable_results,
+        )
+        crew.recorder = self._session.begin(loop, crew)
+        return crew
+
+    async def _recover(self, session: Session) -> None:
+        """Queue what is unfinished, before anything new."""
+        try:
+            async for found in session.unfinished():
+                self.recovered.extend(map(self._intake.recover, found))
+                self._open_crew.act()
+        except BaseException:  # nobody will leave a block that was never entered
+            self._abandon()
+            await self._until_closed()
+            raise
 
     async def __aexit__(
         self,
@@ -142,8 +189,9 @@ class Pool(Submitter):
         self._crew.grace = grace
         self._intake.close()
         if cancel:
-            for record in list(self._dispatcher.unfinished.values()):
-                record.handle.cancel()
+            with self._interrupts.deliberately():
+                for record in list(self._dispatcher.unfinished.values()):
+                    record.handle.cancel()
         self._dispatcher.closed(self._loop.time())
         self._crew.act()
         self._crew.check_all_gone()
@@ -151,7 +199,7 @@ class Pool(Submitter):
 
     async def drain(self) -> None:
         """Wait until no job is unfinished."""
-        if self._dispatcher.unfinished:
+        if self._book.unfinished:
             await self._delivery.drained(self._intake.here())
 
     def _abandon(self) -> None:
@@ -178,8 +226,19 @@ class Pool(Submitter):
             await self._crew.all_gone
         finally:
             self._crew.dissolve()
+            if self._session is not None:
+                await self._close_journal(self._session)
             self._life = _Life.CLOSED
             self._hub.close()
+
+    async def _close_journal(self, session: Session) -> None:
+        if isinstance(self._crew, DurableCrew):
+            self._crew.settle_doubts()
+        closing = asyncio.ensure_future(session.close())
+        while not closing.done():
+            # Who cancels us all again, as a second Ctrl-C does, waits for the disk, too.
+            with suppress(asyncio.CancelledError):
+                await asyncio.shield(closing)
 
     def options(
         self,
@@ -257,11 +316,14 @@ class Pool(Submitter):
             return False
         worker = record.worker
         running = record.state is JobState.RUNNING
-        if not record.handle.cancel():
-            return False
+        with self._interrupts.deliberately():
+            if not record.handle.cancel():
+                return False
         process = self._open_crew.processes.get(worker.serial) if worker is not None else None
         if running and process is not None:
             await asyncio.wait({process.gone}, timeout=DUMP_SECONDS)
+        if self._session is not None:
+            await self._session.recorder.flushed()
         return True
 
     async def dump_stack(self, id: str) -> str:

@@ -24,18 +24,20 @@ PACKAGE = "asyncpool"
 FLOORS = {
     "words": ["errors", "retry", "jobs", "events", "options"],
     "bytes": [
-        *["frames", "raised", "functions", "by_value"],
+        *["frames", "raised", "functions", "by_value", "references"],
         *["journal.lines", "journal.reading", "journal.records", "journal.index"],
     ],
     "decisions": ["dispatch.*"],
     "child": ["worker.*"],  # and has rules of its own, see below
     "shells": [
         *["processes.*", "crew", "journal.__init__", "journal.disk", "journal.file"],
-        *["journal.ledger", "journal.options", "journal.scribe"],
+        *["journal.ledger", "journal.options", "journal.scribe", "journal.recorder"],
+        *["journal.endings", "journal.interrupts", "journal.crew"],
     ],
     "face": [
         *["job", "hub", "mapping", "pool", "testing", "demo.*", "cli", "__main__", "__init__"],
         *["submitter", "intake", "delivery", "narrator", "memory", "explain", "room", "views"],
+        *["journal.session"],
     ],
 }
 

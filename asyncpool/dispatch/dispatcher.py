@@ -42,6 +42,7 @@ from .flow import ACK_SECONDS, STALL_SECONDS, Flow, ack_patience
 from .queue import Agenda
 from .records import (
     NEVER,
+    PARENT_DIED,
     AttemptRecord,
     Death,
     JobRecord,
@@ -56,9 +57,6 @@ from .starts import HANGING
 _SENT, _RUNNING, _DONE = JobState.SENT, JobState.RUNNING, JobState.DONE
 _ATTEMPT_DONE = Outcome.DONE
 _READY = Phase.READY
-
-
-PARENT_DIED = "the process that owned the pool died"
 
 
 class Dispatcher:

@@ -54,9 +54,9 @@ class JobRecord:
     cost = 0.0
     worker: WorkerRecord | None = None
     accepted = True  # with a journal: once it is recorded
-    late_on: bytes | None = (
-        None  # `retry.on` of a recovered job, whose classes are not imported yet
-    )
+    late_on: bytes | None = None  # `retry.on` of a recovered job: its classes are not loaded yet
+    is_void = False  # it ended without having had its chance: its id may be used again
+    call: Any = None  # of a job with a name: what it calls, to be told from another call
     attempts: tuple[AttemptRecord, ...] = ()
 
     def __init__(
@@ -171,6 +171,10 @@ class WorkerRecord:
     def __repr__(self) -> str:
         has = f"running={self.running} sent={len(self.sent)}"
         return f"<Worker {self.serial} {self.phase.name} pid={self.pid} {has}>"
+
+
+PARENT_DIED = "the process that owned the pool died"
+"""The `why` of the deaths that nobody was left to see."""
 
 
 class Death:

@@ -80,6 +80,11 @@ class Ledger:
         """The size of the file, in bytes."""
         return self._file.size
 
+    @property
+    def is_poisoned(self) -> bool:
+        """Whether nothing can be written until the journal is opened anew."""
+        return self._file.poison is not None
+
     def close(self) -> None:
         """Give up the file and its lock."""
         with self._swapping:

@@ -85,12 +85,11 @@ class Scribe:
         except RuntimeError:  # the loop was closed: nobody is left to be told
             pass
 
-    def stop(self) -> None:
-        """Let the thread end after all that it was given."""
+    async def end(self, last: Callable[[], object]) -> None:
+        """Let the thread do one more thing, and end."""
+        done = self.call(last)
         self._orders.put(None)
-
-    def join(self) -> None:
-        """Wait for the end of the thread."""
+        await done
         self._thread.join()
 
 

@@ -1,0 +1,135 @@
+"""The recorder: gathers what is to be written down, and tells the keeper when it is there.
+
+What must not happen before its record exists is held in the same batch as the record: jobs that
+wait to be accepted or sent, endings that wait to be told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..dispatch.decisions import Resolve, Send
+from ..dispatch.records import JobRecord
+from ..errors import JournalWriteError
+from .ledger import Ledger, Note
+from .scribe import Scribe
+
+logger = logging.getLogger("asyncpool")
+
+SYNC_SECONDS = 1.0
+"""How long what was written without an fsync may wait for the next one, if no job brings it."""
+
+OWED_KEPT = 100_000
+"""How many notes are kept while the disk takes none; without the older ones jobs may run again."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What is written at once, and all that waits for it."""
+
+    notes: list[Note] = field(default_factory=list)
+    submitted: list[JobRecord] = field(default_factory=list)
+    sends: list[Send] = field(default_factory=list)
+    endings: list[Resolve] = field(default_factory=list)
+    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    sync: bool = False
+
+
+class Keeper(Protocol):
+    """Who held back what is recorded now."""
+
+    def recorded(self, batch: Batch, error: JournalWriteError | None) -> None:
+        """The batch was written, and with `sync` is on the disk; or it failed."""
+
+
+class Recorder:
+    """The loop's side of the journal."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, scribe: Scribe, ledger: Ledger, keeper: Keeper
+    ) -> None:
+        self.next = Batch()
+        """What is gathered for the next write; whoever adds to it calls `arrange`."""
+        self._loop = loop
+        self._scribe = scribe
+        self._ledger = ledger
+        self._keeper = keeper
+        self._at_work: Batch | None = None
+        self._arranged = False
+        self._owed: list[Note] = []
+        self._unsynced = False
+        self._failing = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def arrange(self) -> None:
+        """Let what is gathered be written: in the next turn of the loop, or after this batch."""
+        if not self._arranged and self._at_work is None:
+            self._arranged = True
+            self._loop.call_soon(self._hand_over)
+
+    async def flushed(self, *, sync: bool = False) -> None:
+        """Wait until all that was noted so far is written (or has failed); with `sync`, on disk."""
+        waiter = self._loop.create_future()
+        self.next.waiters.append(waiter)
+        self.next.sync |= sync
+        self.arrange()
+        await waiter
+
+    def _hand_over(self) -> None:
+        self._arranged = False
+        batch = self._at_work = self.next
+        self.next = Batch()
+        if self._owed:
+            batch.notes[:0] = self._owed
+            self._owed = []
+        if not batch.notes and not (batch.sync and self._unsynced):
+            self._written(None)
+            return
+        self._scribe.write(self._ledger, batch.notes, self._written, sync=batch.sync)
+
+    def _written(self, error: JournalWriteError | None) -> None:
+        batch, self._at_work = self._at_work, None
+        assert batch is not None
+        if error is not None:
+            self._failed(batch, error)
+        elif batch.notes or batch.sync:
+            self._failing = False
+            self._unsynced = not batch.sync
+        if (self._unsynced or self._owed) and self._timer is None:
+            self._timer = self._loop.call_later(SYNC_SECONDS, self._sync_late)
+        for waiter in batch.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        try:
+            self._keeper.recorded(batch, error)
+        finally:
+            if self.next.notes or self.next.waiters or self.next.sync:
+                self.arrange()
+
+    def _failed(self, batch: Batch, error: JournalWriteError) -> None:
+        """Owe what others rely on; what nobody was promised is dropped."""
+        if not self._failing:
+            self._failing = True
+            logger.error("%s", error)
+        if self._ledger.is_poisoned:
+            self._unsynced = False
+            return
+        refused = {job.id for job in batch.submitted}
+        self._owed = [note for note in batch.notes if note[1] not in refused][-OWED_KEPT:]
+        if refused:
+            self.next.notes = [note for note in self.next.notes if note[1] not in refused]
+
+    def _sync_late(self) -> None:
+        self._timer = None
+        if self._unsynced or self._owed:
+            self.next.sync = True
+            self.arrange()
+
+    def close(self) -> None:
+        """Give back the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
