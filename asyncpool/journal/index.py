@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -70,7 +70,7 @@ class Index:
         self.workers: dict[int, Suspect] = {}
         self.live = 0
         """How many bytes of the file matter."""
-        self._unnamed: deque[str] = deque()
+        self._unnamed: OrderedDict[str, None] = OrderedDict()
 
     def note(self, record: Record, where: Where) -> None:
         """Take in a record that was read."""
@@ -90,9 +90,11 @@ class Index:
 
     def submitted(self, id: str, named: bool, where: Where) -> None:
         """A job was accepted. An id that all have forgotten, or gave up, may be used again."""
-        old = self.finished.pop(id, None) or self.unfinished.pop(id, None)
-        if old is not None:
-            self.live -= _size(old.lines)
+        self._forget(id)
+        given_up = self.unfinished.pop(id, None)
+        if given_up is not None:
+            self._take_from_worker(id, given_up)
+            self.live -= _size(given_up.lines)
         self.unfinished[id] = Open(where, named)
         self.live += where[1]
 
@@ -101,6 +103,7 @@ class Index:
         job = self.unfinished.get(id)
         if job is None:
             return
+        self._take_from_worker(id, job)  # that it came back may have met a full disk
         job.worker = worker
         suspect = self.workers.get(worker)
         if suspect is None:
@@ -132,9 +135,9 @@ class Index:
         self.live += where[1] - _size(job.retries)
         self.finished[id] = Ended(job.submitted, where, job.named, time)
         if not job.named:
-            self._unnamed.append(id)
+            self._unnamed[id] = None
             if len(self._unnamed) > UNNAMED_KEPT:
-                self._forget(self._unnamed.popleft())
+                self._forget(next(iter(self._unnamed)))
 
     def _take_from_worker(self, id: str, job: Open) -> None:
         if job.worker is None:
@@ -149,6 +152,7 @@ class Index:
     def _forget(self, id: str) -> None:
         job = self.finished.pop(id, None)
         if job is not None:
+            self._unnamed.pop(id, None)
             self.live -= _size(job.lines)
 
     def forget_before(self, time: float) -> None:
