@@ -76,8 +76,7 @@ class JournalFile:
         Raises JournalWriteError. After a failed sync nobody knows what the disk holds, so the
         file takes nothing more; neither does it if it was moved or deleted.
         """
-        if self.poison is not None:
-            raise JournalWriteError(str(self.poison), errno=self.poison.errno)
+        self._check_poison()
         if sync and not is_at(self.fd, self.path):
             self._poison(
                 JournalWriteError(
@@ -95,12 +94,17 @@ class JournalFile:
         self.size += len(data)
 
     def sync(self) -> None:
-        """Return when all that was written is on the disk."""
+        """Return when all that was written is on the disk. Raises JournalWriteError."""
+        self._check_poison()  # the kernel tells of a failure once, and then says all is well
         try:
             self.disk.sync(self.fd)
         except OSError as error:
             why = failed(f"fsync of journal {self.path} failed, it must be reopened", error)
             self._poison(why, error)
+
+    def _check_poison(self) -> None:
+        if self.poison is not None:
+            raise JournalWriteError(str(self.poison), errno=self.poison.errno)
 
     def _cut_back(self) -> None:
         try:
@@ -123,6 +127,13 @@ class JournalFile:
 
     def close(self) -> None:
         """Give up file and lock."""
+        if self.fd >= 0:
+            # Not by closing alone: a child has a copy of it from its fork until its exec.
+            fcntl.flock(self.fd, fcntl.LOCK_UN)
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Close the file in this process; the lock is its owner's until all have closed it."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -200,10 +211,10 @@ def failed(what: str, error: OSError) -> JournalWriteError:
     return JournalWriteError(text, errno=error.errno)
 
 
-def _let_go() -> None:
+def _let_go_of_all() -> None:
     # A child by fork shares the lock, and would hold it when this process is long dead.
     for file in list(_open_files):
-        file.close()
+        file.let_go()
 
 
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=_let_go_of_all)
