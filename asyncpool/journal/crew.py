@@ -52,10 +52,11 @@ class DurableCrew(Crew):
     def _send(self, decision: Send) -> None:
         worker, now = decision.worker, time.time()
         serial, pid = worker.serial, worker.pid
+        ids = [job.id for job in decision.jobs]
         batch = self.recorder.next
-        for job in decision.jobs:
-            body = records.sent(job.id, now, serial, pid)
-            batch.notes.append(("sent", job.id, body, (serial, pid, now)))
+        batch.notes.append(
+            ("sent", "", records.sent(ids, now, serial, pid), (ids, serial, pid, now))
+        )
         batch.sends.append(decision)
         self._held.setdefault(serial, deque()).append(decision)
         self._dispatcher.withheld(worker, len(decision.jobs))

@@ -78,7 +78,8 @@ class Index:
         if kind == "submitted":
             self.submitted(record["id"], record.get("named", False), where)
         elif kind == "sent":
-            self.sent(record["id"], record["worker"], record["pid"], record["time"])
+            for key in record["ids"]:
+                self.sent(key, record["worker"], record["pid"], record["time"])
         elif kind == "finished":
             self.ended(record["id"], record["time"], where)
         elif kind == "requeued":

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from threading import Lock
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..errors import JournalWriteError
 from . import records
@@ -24,8 +24,11 @@ from .reading import Reading
 
 logger = logging.getLogger("asyncpool")
 
-Note: TypeAlias = "tuple[str, str, str, tuple[float, ...]]"
-"""Kind of record, job id, body, and what the index wants to know beside (see `_take_in`)."""
+Note: TypeAlias = "tuple[str, str, str, tuple[Any, ...]]"
+"""Kind of record, job id, body, and what the index wants to know beside (see `_take_in`).
+
+A record of several jobs has no id, and their ids are the first of those facts.
+"""
 
 GARBAGE_AT_OPEN = 1 << 20
 GARBAGE_WHILE_OPEN = 16 << 20
@@ -48,13 +51,12 @@ class Ledger:
     @classmethod
     def open(cls, options: Journal) -> Ledger:
         """Open the journal, read it, cut off a torn tail, and charge what its last owner ran."""
-        file = JournalFile.open(os.fspath(options.path), options._disk)
+        self = cls(JournalFile.open(os.fspath(options.path), options._disk), options)
         try:
-            self = cls(file, options)
             self.replay()
             self._begin()
         except BaseException:
-            file.close()
+            self.close()
             raise
         return self
 
@@ -62,11 +64,11 @@ class Ledger:
     def open_as_it_is(cls, options: Journal) -> Ledger:
         """Open and read an existing journal, and note nothing in it."""
         file = JournalFile.open(os.fspath(options.path), options._disk, create=False)
+        self = cls(file, options)
         try:
-            self = cls(file, options)
             self.replay()
         except BaseException:
-            file.close()
+            self.close()
             raise
         return self
 
@@ -112,12 +114,14 @@ class Ledger:
         now = time.time()
         if self._seq < 0:
             self._file.append(seal(0, records.title(0, now)), sync=True)
-            self._sync_directory()
             self._seq = 0
+        self._sync_directory()  # the last owner may have died just before it
         charges = [_charge(*suspect, now) for suspect in self.index.running()]
+        # First: of charges that were torn apart, those that are left must not make it the turn of
+        # the next job of the same worker.
         opened: Note = ("opened", "", records.opened(os.getpid(), now), ())
-        self.write([*charges, opened], sync=True)
-        self._compact_if_worth(GARBAGE_AT_OPEN)
+        self.write([opened, *charges], sync=True)
+        self._tidy(GARBAGE_AT_OPEN)
 
     def _sync_directory(self) -> None:
         try:
@@ -144,15 +148,16 @@ class Ledger:
         kind, job_id, _, facts = note
         index = self.index
         if kind == "submitted":
-            index.submitted(job_id, bool(facts[0]), where)
+            index.submitted(job_id, facts[0], where)
         elif kind == "sent":
-            index.sent(job_id, int(facts[0]), int(facts[1]), facts[2])
+            for each in facts[0]:
+                index.sent(each, *facts[1:])
         elif kind == "finished":
             index.ended(job_id, facts[0], where)
         elif kind == "requeued":
             index.requeued(job_id)
         elif kind == "retried":
-            index.retried(job_id, int(facts[0]), int(facts[1]), where)
+            index.retried(job_id, facts[0], facts[1], where)
         else:
             index.workers.clear()
 
@@ -162,10 +167,15 @@ class Ledger:
 
     def tidy(self) -> None:
         """Rewrite the file if it has grown too much. A failure leaves it as it is."""
-        if self._file.size < self._tidy_from:
+        if self._file.size >= self._tidy_from:
+            self._tidy(GARBAGE_WHILE_OPEN)
+
+    def _tidy(self, garbage: int) -> None:
+        if self._file.size <= 2 * self.index.live + garbage:
             return
         try:
-            self._compact_if_worth(GARBAGE_WHILE_OPEN)
+            self.compact()
+            self._tidy_from = 0
         except JournalWriteError as error:
             self._tidy_from = 2 * self._file.size  # not again after every batch
             logger.warning("journal %s was not compacted: %s", self.path, error)
@@ -193,18 +203,15 @@ class Ledger:
 
     # Compaction
 
-    def _compact_if_worth(self, garbage: int) -> None:
-        if self._file.size > 2 * self.index.live + garbage:
-            self.compact()
-
     def compact(self) -> None:
         """Write what matters into a new file, and put that in the place of the old one.
 
         Until the new one has its name, the old one is valid; a crash leaves a file beside it that
-        is never read.
+        is never read. Raises JournalWriteError, after which the one in use is whole, too.
         """
+        self._file.check_place()  # or it would take the place of somebody else's
         self.index.forget_before(time.time() - self._retention)
-        beside, seq = f"{self.path}.compacting", self._seq
+        beside = f"{self.path}.compacting"
         disk = self._file.disk
         try:
             with suppress(FileNotFoundError):
@@ -213,23 +220,36 @@ class Ledger:
         except OSError as error:
             raise failed(f"{beside} cannot be made", error) from error
         try:
-            index = self._copy_into(new)
+            index, seq = self._copy_into(new)
             disk.sync(new.fd)
             with self._swapping:
                 disk.replace(beside, self.path)
                 new.path = self.path
-                old, self._file, self.index = self._file, new, index
-                old.close()
-        except OSError as error:
+                old, self._file = self._file, new
+                self.index, self._seq = index, seq
+        except Exception as error:
             new.close()
-            self._seq = seq
             with suppress(OSError):
                 os.unlink(beside)
-            raise failed(f"{beside} cannot be written", error) from error
-        self._sync_directory()
+            if isinstance(error, OSError):
+                raise failed(f"{beside} cannot be written", error) from error
+            raise
+        old.close()
+        self._sync_replacement()
 
-    def _copy_into(self, new: JournalFile) -> Index:
-        """Copy the lines that matter, in their order, and return the index of where they are."""
+    def _sync_replacement(self) -> None:
+        try:
+            self._sync_directory()
+        except JournalWriteError as error:
+            # A power cut might bring the old file back, without what is written from now on.
+            self._file.poison = error
+            raise
+
+    def _copy_into(self, new: JournalFile) -> tuple[Index, int]:
+        """Copy the lines that matter, in their order.
+
+        Returns the index of where they are now, and the number of the last record.
+        """
         lines = [line for job in self.index.finished.values() for line in job.lines]
         lines += [line for job in self.index.unfinished.values() for line in job.lines]
         lines.sort()
@@ -240,16 +260,16 @@ class Ledger:
         for where in lines:
             moved[where] = (copy.size, where[1])
             copy.add(self._file.read(*where))
-        copy.add(self._next(records.opened(os.getpid(), now)))
+        bodies = [records.opened(os.getpid(), now)]
         for worker, suspect in self.index.workers.items():
             for job_id, sent_at in suspect.time.items():
-                copy.add(self._next(records.sent(job_id, sent_at, worker, suspect.pid)))
+                bodies.append(records.sent([job_id], sent_at, worker, suspect.pid))
+        seq = self._seq
+        for body in bodies:
+            seq += 1
+            copy.add(seal(seq, body))
         copy.flush()
-        return self.index.moved(moved)
-
-    def _next(self, body: str) -> bytes:
-        self._seq += 1
-        return seal(self._seq, body)
+        return self.index.moved(moved), seq
 
 
 class _Copy:

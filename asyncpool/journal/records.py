@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from binascii import a2b_base64, b2a_base64
+from functools import lru_cache
 from typing import Any
 
 from ..retry import Retry
@@ -11,6 +12,10 @@ from .lines import Record
 from .reading import FORMAT, TITLE
 
 _text = json.JSONEncoder().encode
+"""JSON also of what only derives from str, int or float, and whose `repr` is something else."""
+
+_quoted = json.encoder.encode_basestring_ascii
+"""The same for texts alone, five times as fast."""
 
 _DEFAULT_RETRY = Retry()
 
@@ -18,6 +23,9 @@ _DEFAULT_RETRY = Retry()
 def packed(data: bytes | bytearray) -> str:
     """Return bytes as text."""
     return b2a_base64(data, newline=False).decode()
+
+
+_packed_function = lru_cache(maxsize=256)(packed)
 
 
 def unpacked(text: str) -> bytes:
@@ -57,20 +65,20 @@ def submitted(
     """Return the record of a job; times are seconds since the epoch, `timeout` a duration."""
     extras = ""
     if priority:
-        extras += f',"priority":{priority}'
+        extras += f',"priority":{_text(priority)}'
     if deadline is not None:
-        extras += f',"deadline":{deadline!r}'
+        extras += f',"deadline":{_text(deadline)}'
     if not_before is not None:
-        extras += f',"not_before":{not_before!r}'
+        extras += f',"not_before":{_text(not_before)}'
     if timeout is not None:
-        extras += f',"timeout":{timeout!r}'
+        extras += f',"timeout":{_text(timeout)}'
     if retry is not _DEFAULT_RETRY and retry != _DEFAULT_RETRY:
         extras += f',"retry":{_text(_retry_fields(retry))}'
     if named:
         extras += ',"named":true'
     return (
-        f'"kind":"submitted","id":{_text(id)},"function":{_text(fn_name)},"time":{time:.3f},'
-        f'"state":"pending"{extras},"call":"{packed(function)}","payload":"{packed(payload)}"'
+        f'"kind":"submitted","id":{_quoted(id)},"function":{_quoted(fn_name)},"time":{time:.3f},'
+        f'"state":"pending"{extras},"call":"{_packed_function(function)}","payload":"{packed(payload)}"'
     )
 
 
@@ -98,17 +106,17 @@ def retry_of(record: Record) -> tuple[Retry, bytes | None]:
     return retry, unpacked(fields["on"]) if "on" in fields else None
 
 
-def sent(id: str, time: float, worker: int, pid: int) -> str:
-    """Return the record of a job that is about to be written to a worker."""
+def sent(ids: list[str], time: float, worker: int, pid: int) -> str:
+    """Return the record of jobs that are about to be written to a worker, in this order."""
     return (
-        f'"kind":"sent","id":{_text(id)},"time":{time:.3f},"state":"sent",'
+        f'"kind":"sent","ids":[{",".join(map(_quoted, ids))}],"time":{time:.3f},"state":"sent",'
         f'"worker":{worker},"pid":{pid}'
     )
 
 
 def requeued(id: str, time: float) -> str:
     """Return the record of a job that is back in the queue, as if it had never been sent."""
-    return f'"kind":"requeued","id":{_text(id)},"time":{time:.3f},"state":"pending"'
+    return f'"kind":"requeued","id":{_quoted(id)},"time":{time:.3f},"state":"pending"'
 
 
 def retried(
@@ -121,9 +129,9 @@ def retried(
     not_before: float | None = None,
 ) -> str:
     """Return the record of an attempt that was not the last."""
-    later = f',"not_before":{not_before!r}' if not_before is not None else ""
+    later = f',"not_before":{_text(not_before)}' if not_before is not None else ""
     return (
-        f'"kind":"retried","id":{_text(id)},"time":{time:.3f},"state":"retrying",'
+        f'"kind":"retried","id":{_quoted(id)},"time":{time:.3f},"state":"retrying",'
         f'"attempt":{attempt},"crashes":{crashes},"errors":{errors}{later}'
     )
 
@@ -131,7 +139,7 @@ def retried(
 def finished(id: str, time: float, state: str, attempts: str, outcome: str) -> str:
     """Return the record of a job's end; `outcome` is one of the texts below."""
     return (
-        f'"kind":"finished","id":{_text(id)},"time":{time:.3f},"state":"{state}",'
+        f'"kind":"finished","id":{_quoted(id)},"time":{time:.3f},"state":"{state}",'
         f'"attempts":[{attempts}],{outcome}'
     )
 
@@ -163,7 +171,7 @@ def value(payload: bytes | bytearray) -> str:
 
 def error(payload: bytes | bytearray, said: str) -> str:
     """The function raised, which `said` tells to people."""
-    return f'"outcome":"error","error":{_text(said)},"payload":"{packed(payload)}"'
+    return f'"outcome":"error","error":{_quoted(said)},"payload":"{packed(payload)}"'
 
 
 def crash(death: dict[str, Any], pid: int, ran_for: float) -> str:

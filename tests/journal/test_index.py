@@ -48,8 +48,8 @@ def test_records_say_the_same() -> None:
     index = Index()
     index.note(record("submitted"), (10, 5))
     index.note(record("submitted", "b", named=True), (20, 5))
-    index.note(record("sent", worker=3, pid=77), (30, 5))
-    index.note(record("sent", "b", worker=4, pid=78), (40, 5))
+    index.note(record("sent", ids=["a"], worker=3, pid=77), (30, 5))
+    index.note(record("sent", ids=["b"], worker=4, pid=78), (40, 5))
     assert running(index) == [("a", 77, 1.0), ("b", 78, 1.0)]
     index.note(record("retried", crashes=1, errors=2), (50, 5))
     index.note(record("requeued", "b"), (60, 5))
@@ -143,7 +143,7 @@ def test_an_end_needs_no_attempts_beside_it() -> None:
 @pytest.mark.parametrize("kind", ["sent", "requeued", "retried", "finished"])
 def test_what_is_told_of_an_unknown_job_is_nothing(kind: str) -> None:
     index = Index()
-    index.note(record(kind, worker=1, pid=2, crashes=1, errors=1), (0, 9))
+    index.note(record(kind, ids=["a"], worker=1, pid=2, crashes=1, errors=1), (0, 9))
     assert (index.unfinished, index.finished, running(index), index.live) == ({}, {}, [], 0)
 
 

@@ -81,7 +81,7 @@ class IndexModel(RuleBasedStateMachine):
         self.line(1)
         facts = {"worker": worker, "pid": 1000 + worker, "time": self.clock}
         if replayed:
-            self.index.note({"kind": "sent", "id": id, **facts}, (0, 0))
+            self.index.note({"kind": "sent", "ids": [id], **facts}, (0, 0))
         else:
             self.index.sent(id, worker, 1000 + worker, self.clock)
         if self.unfinished(id):
