@@ -31,4 +31,6 @@ class Journal:
             raise ValueError(f"a journal's path is a text that is not empty, not {path!r}")
         if not isinstance(self.durable_results, bool):
             raise TypeError(f"durable_results must be a bool, not {self.durable_results!r}")
+        if self.retention is None:  # which stands for no limit elsewhere, and here for a typo
+            raise TypeError("retention must be a number of seconds, not None")
         check_seconds("retention", self.retention)
