@@ -77,13 +77,8 @@ class JournalFile:
         file takes nothing more; neither does it if it was moved or deleted.
         """
         self._check_poison()
-        if sync and not is_at(self.fd, self.path):
-            self._poison(
-                JournalWriteError(
-                    f"journal {self.path} was moved, replaced or deleted while it was open: "
-                    f"what is written to it now would not be found after a restart"
-                )
-            )
+        if sync:
+            self.check_place()
         try:
             write_all(self.disk, self.fd, data)
         except OSError as error:
@@ -101,6 +96,16 @@ class JournalFile:
         except OSError as error:
             why = failed(f"fsync of journal {self.path} failed, it must be reopened", error)
             self._poison(why, error)
+
+    def check_place(self) -> None:
+        """Raise JournalWriteError, now and ever after, if it is no longer where it was."""
+        if not is_at(self.fd, self.path):
+            self._poison(
+                JournalWriteError(
+                    f"journal {self.path} was moved, replaced or deleted while it was open: "
+                    f"what is written to it now would not be found after a restart"
+                )
+            )
 
     def _check_poison(self) -> None:
         if self.poison is not None:
