@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .retry import Retry
+from .retry import DEFAULT_RETRY, Retry
 
 Timeout: TypeAlias = "float | Callable[..., float | None] | None"
 """Seconds (`math.inf`: no limit), or a function of the job's arguments that returns them."""
@@ -20,7 +20,7 @@ class JobOptions:
     id: str | None = None
     timeout: Timeout = None
     deadline: float | None = None
-    retry: Retry = Retry()  # noqa: RUF009 - frozen
+    retry: Retry = DEFAULT_RETRY
     priority: int = 0
     delay: float = 0.0
 

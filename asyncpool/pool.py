@@ -33,7 +33,7 @@ from .narrator import Narrator
 from .options import JobOptions, Timeout, check_all_text, check_count, check_seconds
 from .processes.cpus import usable_cpus
 from .processes.interpreter import working_directory
-from .retry import Retry
+from .retry import DEFAULT_RETRY, Retry
 from .room import Room
 from .submitter import Submitter
 from .testing import Chaos
@@ -66,7 +66,7 @@ class Pool(Submitter):
         preload: Iterable[str] = (),
         spares: int = 0,
         timeout: Timeout = None,
-        retry: Retry = Retry(),  # noqa: B008 - frozen
+        retry: Retry = DEFAULT_RETRY,
         max_pending: int | None = None,
         max_tasks_per_child: int | None = None,
         max_memory_per_child: int | None = None,

@@ -59,3 +59,6 @@ class Retry:
 
 def _is_exception(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseException)
+
+
+DEFAULT_RETRY = Retry()

@@ -87,7 +87,10 @@ class DurableCrew(Crew):
         now = self._loop.time()
         failed = error is not None and bool(batch.sends or batch.endings)
         try:
-            _each(batch.submitted, lambda job: self._accept(job, error, now))
+            if error is None:
+                _each(batch.submitted, lambda job: self._accept(job, now))
+            else:
+                _each(batch.submitted, lambda job: self._refuse(job, error))
             _each(batch.sends, lambda send: self._release(send, now))
             _each(batch.endings, self._tell)
         except BaseException:  # a Ctrl-C in this very moment: the rest still has to be done
@@ -98,15 +101,15 @@ class DurableCrew(Crew):
         self.act()
         self.check_all_gone()
 
-    def _accept(self, job: JobRecord, error: JournalWriteError | None, now: float) -> None:
-        if error is None:
-            job.accepted = True
-            self._dispatcher.accepted(job, now)
-            self._audience.accepted(job)
-        else:
-            own = JournalWriteError(str(error), errno=error.errno)
-            own.__cause__ = error.__cause__
-            self._dispatcher.refused(job, own)
+    def _accept(self, job: JobRecord, now: float) -> None:
+        job.accepted = True
+        self._dispatcher.accepted(job, now)
+        self._audience.accepted(job)
+
+    def _refuse(self, job: JobRecord, error: JournalWriteError) -> None:
+        own = JournalWriteError(str(error), errno=error.errno)
+        own.__cause__ = error.__cause__
+        self._dispatcher.refused(job, own)
 
     def _release(self, send: Send, now: float) -> None:
         if not send.jobs:

@@ -14,7 +14,7 @@ from .lines import Record
 
 def body(job: JobRecord, ending: Ending, now: float, wall_offset: float) -> str:
     """Return the `finished` record of a job; `now` is in seconds since the epoch."""
-    attempts = ",".join(attempt_text(attempt, wall_offset) for attempt in job.attempts)
+    attempts = ",".join([attempt_text(attempt, wall_offset) for attempt in job.attempts])
     return records.finished(job.id, now, job.state.value, attempts, _outcome(ending))
 
 

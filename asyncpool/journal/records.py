@@ -7,7 +7,8 @@ from binascii import a2b_base64, b2a_base64
 from functools import lru_cache
 from typing import Any
 
-from ..retry import Retry
+from ..raised import dump
+from ..retry import DEFAULT_RETRY, Retry
 from .lines import Record
 from .reading import FORMAT, TITLE
 
@@ -16,8 +17,6 @@ _text = json.JSONEncoder().encode
 
 _quoted = json.encoder.encode_basestring_ascii
 """The same for texts alone, five times as fast."""
-
-_DEFAULT_RETRY = Retry()
 
 
 def packed(data: bytes | bytearray) -> str:
@@ -72,7 +71,7 @@ def submitted(
         extras += f',"not_before":{_text(not_before)}'
     if timeout is not None:
         extras += f',"timeout":{_text(timeout)}'
-    if retry is not _DEFAULT_RETRY and retry != _DEFAULT_RETRY:
+    if retry is not DEFAULT_RETRY and retry != DEFAULT_RETRY:
         extras += f',"retry":{_text(_retry_fields(retry))}'
     if named:
         extras += ',"named":true'
@@ -83,10 +82,8 @@ def submitted(
 
 
 def _retry_fields(retry: Retry) -> dict[str, Any]:
-    from ..raised import dump
-
     fields = {name: getattr(retry, name) for name in _PLAIN_RETRY}
-    if retry.on != _DEFAULT_RETRY.on:
+    if retry.on != DEFAULT_RETRY.on:
         fields["on"] = packed(dump(retry.on))
     return fields
 
@@ -101,7 +98,7 @@ def retry_of(record: Record) -> tuple[Retry, bytes | None]:
     """
     fields = record.get("retry")
     if fields is None:
-        return _DEFAULT_RETRY, None
+        return DEFAULT_RETRY, None
     retry = Retry(**{name: fields[name] for name in _PLAIN_RETRY})
     return retry, unpacked(fields["on"]) if "on" in fields else None
 

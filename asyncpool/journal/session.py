@@ -12,7 +12,7 @@ from ..dispatch.records import NEVER, JobRecord
 from ..functions import Function
 from ..jobs import JobState
 from ..references import Call
-from ..retry import Retry
+from ..retry import DEFAULT_RETRY
 from . import endings, records
 from .index import Open
 from .ledger import Ledger
@@ -173,7 +173,7 @@ def _left(record: Record, name: str, now: float, none: float = NEVER) -> float:
 def finished_job(submitted: Record, finished: Record, wall_offset: float) -> tuple[JobRecord, Any]:
     """Return the record of a job that ended in an earlier life, and its ending."""
     function = Function(submitted["function"], 0, b"")
-    job = JobRecord(0, function, id=submitted["id"], named=True, retry=Retry())
+    job = JobRecord(0, function, id=submitted["id"], named=True, retry=DEFAULT_RETRY)
     job.state = endings.state_of(finished)
     job.submitted_at = submitted["time"] - wall_offset
     if "deadline" in submitted:
