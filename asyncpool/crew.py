@@ -18,7 +18,7 @@ from . import frames
 from .dispatch import decisions
 from .dispatch.decisions import Decision, Ending
 from .dispatch.dispatcher import Dispatcher
-from .dispatch.records import NEVER, Death, JobRecord
+from .dispatch.records import NEVER, Death, JobRecord, WorkerRecord
 from .errors import ProtocolError
 from .frames import Frame
 from .processes import sigchld
@@ -258,12 +258,12 @@ class Crew:
                 process.send([frames.encode(frames.FORGET, extra=number)])
 
     def _recall(self, decision: decisions.Recall) -> None:
-        serial = decision.worker.serial
-        self._dispatcher.recalled(serial, self._take_back(serial), self._loop.time())
+        worker = decision.worker
+        self._dispatcher.recalled(worker.serial, self._take_back(worker), self._loop.time())
 
-    def _take_back(self, serial: int) -> int:
+    def _take_back(self, worker: WorkerRecord) -> int:
         """Return how many jobs the worker has not begun, and now never will."""
-        process = self.processes.get(serial)
+        process = self.processes.get(worker.serial)
         return process.take_back_tickets() if process is not None else 0
 
     def _kill(self, decision: decisions.Kill) -> None:
@@ -328,7 +328,9 @@ class Crew:
 
     def taken(self, worker: WorkerProcess) -> None:
         """Tell the dispatcher that a worker is at it: its big job is on the way."""
-        self._dispatcher.fed(worker.serial, self._loop.time())
+        record = self._dispatcher.workers.get(worker.serial)
+        if record is not None:
+            self._dispatcher.flow.fed(record, self._loop.time())
 
     def misbehaved(self, worker: WorkerProcess, why: str) -> None:
         """Get rid of a worker that does not keep to the protocol."""

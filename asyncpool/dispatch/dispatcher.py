@@ -38,7 +38,7 @@ from .decisions import (
     Value,
 )
 from .desk import Desk
-from .flow import ACK_SECONDS, STALL_SECONDS, Flow, ack_patience
+from .flow import STALL_SECONDS, Flow
 from .queue import Agenda
 from .records import (
     NEVER,
@@ -51,7 +51,7 @@ from .records import (
     WorkerRecord,
 )
 from .roster import COMING, Roster, reason_of
-from .starts import HANGING
+from .watch import Watch
 
 # See `flow`.
 _SENT, _RUNNING, _DONE = JobState.SENT, JobState.RUNNING, JobState.DONE
@@ -78,7 +78,8 @@ class Dispatcher:
         )
         self._closing = False
         self._unsettled = False  # amid a burst of cancellations
-        self._flow = Flow(self._desk, self._roster)
+        self.flow = self._flow = Flow(self._desk, self._roster)
+        self._watch = Watch(self._desk, self._roster)
         self._ready = self._flow.ready
         self._deadlines = Agenda()
         self._unwanted: list[WorkerRecord] = []  # began a job that had just been cancelled
@@ -282,25 +283,6 @@ class Dispatcher:
         """The worker told its resident bytes, as it does before each result if they matter."""
         self.workers[serial].memory = resident
 
-    def withheld(self, worker: WorkerRecord, jobs: int) -> None:
-        """So many jobs that were to be sent wait for the journal."""
-        worker.unsent += jobs
-
-    def released(self, serial: int, jobs: int, now: float) -> None:
-        """So many of them were written to the worker now, or taken back."""
-        worker = self.workers.get(serial)
-        if worker is not None:
-            worker.unsent -= jobs
-            if worker.running is None:
-                worker.since = now
-                self._desk.want(now + ACK_SECONDS)
-
-    def fed(self, serial: int, now: float) -> None:
-        """The worker took some bytes of what it was sent: it cannot begin before it has all."""
-        worker = self.workers.get(serial)
-        if worker is not None and worker.sent and worker.running is None:
-            worker.since = now
-
     def recalled(self, serial: int, tickets: int, now: float) -> None:
         """That many tickets could be taken back: the newest unacknowledged jobs are ours again."""
         worker = self.workers.get(serial)
@@ -336,36 +318,11 @@ class Dispatcher:
         self._desk.wake_at = NEVER
         self._flow.time_passed(now)
         self._heed_deadlines(now)
-        for worker in self._roster:
-            self._look_after(worker, now)
+        self._watch.look_after_all(now)
         self._desk.want(self._deadlines.next_moment)
         self._replenish(now)
         self._dismiss_if_done()
         self._fill(now)
-
-    def _look_after(self, worker: WorkerRecord, now: float) -> None:
-        """Notice whatever this worker has been doing for too long."""
-        if worker.phase is Phase.STARTING:
-            if self._overdue(worker.since + HANGING, now):
-                self._roster.condemn(worker, Reason.NOT_STARTED)
-        elif worker.phase in (Phase.READY, Phase.LEAVING):
-            if worker.running is None:
-                if len(worker.sent) > worker.unsent and self._overdue(
-                    worker.since + ack_patience(worker), now
-                ):
-                    self._roster.condemn(worker, Reason.UNRESPONSIVE)
-                return
-            if worker.expires_at != NEVER and self._overdue(worker.expires_at, now):
-                self._roster.condemn(worker, Reason.TIMEOUT, worker.running)
-            elif worker.sent and self._overdue(worker.since + STALL_SECONDS, now):
-                pace.observe(worker.running.function, now - worker.since)
-                self._desk.decide(Recall(worker))
-
-    def _overdue(self, moment: float, now: float) -> bool:
-        if moment <= now:
-            return True
-        self._desk.want(moment)
-        return False
 
     def _heed_deadlines(self, now: float) -> None:
         for job in self._deadlines.due(now):

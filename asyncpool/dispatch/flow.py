@@ -18,17 +18,9 @@ STALL_SECONDS = 0.005
 ACK_SECONDS = 1.0
 """A worker that has jobs, runs none and begins none for so long is replaced."""
 
-ACK_SECONDS_PER_BYTE = 1e-7
-"""What a large job adds to that: the worker gathers it before it can begin."""
-
 # Python 3.11 takes 0.1 us to find a member of an enum by name, and each job needs a dozen.
 _SENT = JobState.SENT
 _READY = Phase.READY
-
-
-def ack_patience(worker: WorkerRecord) -> float:
-    """Return how many seconds the worker may take to begin the next job that it was sent."""
-    return ACK_SECONDS + len(worker.sent[0].payload) * ACK_SECONDS_PER_BYTE
 
 
 class Flow:
@@ -131,3 +123,21 @@ class Flow:
                 self._desk.decide(Recalled(job, worker))
             else:
                 self._desk.decide(Resent(job, reason, charged=False))
+
+    # On the way to a worker
+
+    def withheld(self, worker: WorkerRecord, jobs: int) -> None:
+        """So many jobs that were to be sent wait for the journal."""
+        worker.unsent += jobs
+
+    def released(self, worker: WorkerRecord, jobs: int, now: float) -> None:
+        """So many of them were written to the worker now, or taken back."""
+        worker.unsent -= jobs
+        if worker.running is None:
+            worker.since = now
+            self._desk.want(now + ACK_SECONDS)
+
+    def fed(self, worker: WorkerRecord, now: float) -> None:
+        """The worker took some bytes of what it was sent: it cannot begin before it has all."""
+        if worker.sent and worker.running is None:
+            worker.since = now

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ..crew import Crew
 from ..dispatch import decisions
 from ..dispatch.decisions import Cancelled, NoWorkers, Refused, Resolve, Send
-from ..dispatch.records import JobRecord
+from ..dispatch.records import JobRecord, WorkerRecord
 from ..errors import JournalWriteError
 from . import endings, records
 from .interrupts import Interrupts
@@ -59,7 +59,7 @@ class DurableCrew(Crew):
         )
         batch.sends.append(decision)
         self._held.setdefault(serial, deque()).append(decision)
-        self._dispatcher.withheld(worker, len(decision.jobs))
+        self._dispatcher.flow.withheld(worker, len(decision.jobs))
         self.recorder.arrange()
 
     def _resolve(self, decision: Resolve) -> None:
@@ -117,7 +117,7 @@ class DurableCrew(Crew):
         serial = send.worker.serial
         held = self._held[serial]
         held.popleft()
-        self._dispatcher.released(serial, len(send.jobs), now)
+        self._dispatcher.flow.released(send.worker, len(send.jobs), now)
         super()._send(send)
         if not held:
             self._none_held(serial)
@@ -139,11 +139,11 @@ class DurableCrew(Crew):
         self._untold -= 1
         self._audience.resolved(decision.job, decision.ending)
 
-    def _take_back(self, serial: int) -> int:
-        held = self._take_held(serial)
+    def _take_back(self, worker: WorkerRecord) -> int:
+        held = self._take_held(worker.serial)
         if held:
-            self._dispatcher.released(serial, held, self._loop.time())
-        return held + super()._take_back(serial)
+            self._dispatcher.flow.released(worker, held, self._loop.time())
+        return held + super()._take_back(worker)
 
     def _take_held(self, serial: int) -> int:
         """Drop what the worker was to get next; return how many jobs that were."""

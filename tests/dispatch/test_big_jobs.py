@@ -24,21 +24,13 @@ def test_a_worker_that_reads_on_is_left_alone() -> None:
     world, process = world_with_a_job()
     for _ in range(5):
         world.pass_time(0.9 * ACK_SECONDS)
-        world.dispatcher.fed(process.serial, world.now)
+        world.feed(process)
     assert phase_of(world, process) is Phase.READY
 
 
 def test_a_worker_that_stops_reading_is_replaced() -> None:
     world, process = world_with_a_job()
     world.pass_time(0.9 * ACK_SECONDS)
-    world.dispatcher.fed(process.serial, world.now)
+    world.feed(process)
     world.pass_time(1.1 * ACK_SECONDS)
     assert phase_of(world, process) is Phase.CONDEMNED
-
-
-def test_what_a_dead_worker_took_is_of_no_interest() -> None:
-    world, process = world_with_a_job()
-    process.alive = False
-    world.tell_death(process)
-    world.dispatcher.fed(process.serial, world.now)
-    assert process.serial not in world.dispatcher.workers

@@ -160,6 +160,10 @@ class World:
         self.dispatcher.worker_ready(process.serial, self.now)
         self.perform()
 
+    def feed(self, process: Process) -> None:
+        """Take in some bytes of what is being sent."""
+        self.dispatcher.flow.fed(self.dispatcher.workers[process.serial], self.now)
+
     def begin(self, process: Process) -> bool:
         """Take the next ticket and write the ACK."""
         if not process.alive or process.running is not None or not process.tickets:
