@@ -21,11 +21,12 @@ INTERRUPTED, NOBODY_READS = 128 + 2, 128 + 13  # what shells make of SIGINT and 
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 EXAMPLE = """\
-example:
+examples:
   asyncpool demo --crash-rate 0.5
+  asyncpool journal show jobs.log
 
 exit codes:
-  0 all is well, 1 some jobs failed, 2 bad usage, 130 interrupted
+  0 all is well, 1 something failed, 2 bad usage, 130 interrupted
 """
 
 
@@ -69,6 +70,7 @@ def _run(argv: Sequence[str] | None) -> int:
 def build_parser() -> Parser:
     """Return the parser of everything."""
     from .demo import command as demo  # loads much: a Ctrl-C meanwhile must find `main` in charge
+    from .journal import command as journal
 
     parser = Parser(
         prog="asyncpool",
@@ -78,7 +80,7 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"asyncpool {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (demo,):
+    for command in (demo, journal):
         command.add_to(commands)
     return parser
 

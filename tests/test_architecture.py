@@ -37,6 +37,7 @@ FLOORS = {
     "face": [
         *["job", "hub", "mapping", "pool", "testing", "demo.*", "cli", "__main__", "__init__"],
         *["submitter", "intake", "delivery", "narrator", "memory", "explain", "room", "views"],
+        *["journal.command", "journal.repair", "journal.survey"],
         *["journal.session"],
     ],
 }
