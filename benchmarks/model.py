@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Values = Mapping[str, float]
@@ -19,10 +20,14 @@ class Never(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How large a sample is. `quick` asks for one that only shows that everything works."""
+    """How large a sample is. `quick` asks for one that only shows that everything works.
+
+    What must be on a disk is written to `directory`.
+    """
 
     workers: int = 2
     quick: bool = False
+    directory: str = field(default_factory=tempfile.gettempdir)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +49,17 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound on a subject's figure, or on its ratio to the figure `of` (subject, metric)."""
+    """A bound on a subject's figure, or on how it compares with another (subject, metric).
+
+    That is its ratio to the figure `of`, or how much it is `above` one.
+    """
 
     subject: str
     metric: str
     relation: Literal[">=", "<="]
     limit: float
     of: tuple[str, str] | None = None
+    above: tuple[str, str] | None = None
 
     def is_met_by(self, value: float) -> bool:
         """Whether the value keeps the bound."""

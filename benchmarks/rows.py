@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .model import Failure, Goal, Measure, Metric, Outcome, Sample
-from .summary import Summary, paired_ratios, summarize
+from .summary import Summary, paired_differences, paired_ratios, summarize
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +70,41 @@ def _figures(samples: Sequence[Sample], metric: str) -> list[float | None]:
 
 
 def _verdict(outcome: Outcome, goal: Goal) -> Verdict:
-    figures = _figures(outcome.samples[goal.subject], goal.metric)
-    if goal.of is not None:
-        base_subject, base_metric = goal.of
-        bases = _figures(outcome.samples[base_subject], base_metric)
-        figures = paired_ratios(figures, bases)
-    reached = summarize(figures)
+    reached = summarize(_compared(outcome, goal))
     text = goal_text(goal, outcome.measure)
     if reached is None:
         return Verdict(text, None, False)
     return Verdict(text, reached.median, goal.is_met_by(reached.median))
 
 
+def _compared(outcome: Outcome, goal: Goal) -> list[float | None]:
+    """Return what is judged, for each round."""
+    figures = _figures(outcome.samples[goal.subject], goal.metric)
+    if goal.of is not None:
+        return paired_ratios(figures, _figures_at(outcome, goal.of))
+    if goal.above is not None:
+        return paired_differences(figures, _figures_at(outcome, goal.above))
+    return figures
+
+
+def _figures_at(outcome: Outcome, place: tuple[str, str]) -> list[float | None]:
+    subject, metric = place
+    return _figures(outcome.samples[subject], metric)
+
+
 def goal_text(goal: Goal, measure: Measure) -> str:
-    """Return the goal for people: `>= 15x PPE`, `<= 4x its p50`, `<= 5 ms`."""
-    if goal.of is None:
-        unit = next(metric.unit for metric in measure.metrics if metric.name == goal.metric)
-        return f"{goal.relation} {goal.limit:g} {unit}"
-    subject, metric = goal.of
+    """Return the goal for people: `>= 15x PPE`, `<= 4x its p50`, `<= 5 ms`, `<= 1 us above it`."""
+    bound = f"{goal.relation} {goal.limit:,g}"
+    if goal.of is not None:
+        return f"{bound}x {_place_text(goal, goal.of)}"
+    unit = next(metric.unit for metric in measure.metrics if metric.name == goal.metric)
+    if goal.above is not None:
+        return f"{bound} {unit} above {_place_text(goal, goal.above)}"
+    return f"{bound} {unit}"
+
+
+def _place_text(goal: Goal, place: tuple[str, str]) -> str:
+    subject, metric = place
     whose = "its" if subject == goal.subject else subject
     what = "" if metric == goal.metric else f" {metric}"
-    return f"{goal.relation} {goal.limit:g}x {whose}{what}"
+    return f"{whose}{what}"

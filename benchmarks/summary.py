@@ -1,4 +1,4 @@
-"""The statistics: medians, spreads, percentiles and ratios of samples from the same round."""
+"""The statistics: medians, spreads, percentiles, and samples compared within a round."""
 
 from __future__ import annotations
 
@@ -44,5 +44,15 @@ def paired_ratios(
     """
     return [
         None if figure is None or not base else figure / base
+        for figure, base in zip(figures, bases, strict=True)
+    ]
+
+
+def paired_differences(
+    figures: Sequence[float | None], bases: Sequence[float | None]
+) -> list[float | None]:
+    """Take from each figure the base of the same round; None where either is missing."""
+    return [
+        None if figure is None or base is None else figure - base
         for figure, base in zip(figures, bases, strict=True)
     ]

@@ -19,7 +19,13 @@ from benchmarks.measures.mixed import load_of, longest_overtaken
 from benchmarks.model import Failure, Goal, Measure, Metric, Outcome, Settings, Subject, Values
 from benchmarks.report import figure_text
 from benchmarks.rows import Row, Verdict, goal_text, rows_of
-from benchmarks.summary import Summary, paired_ratios, percentile, summarize
+from benchmarks.summary import (
+    Summary,
+    paired_differences,
+    paired_ratios,
+    percentile,
+    summarize,
+)
 
 ROOT = Path(__file__).parent.parent
 
@@ -57,6 +63,9 @@ class TestStatistics:
 
     def test_there_is_no_ratio_where_one_side_is_missing(self) -> None:
         assert paired_ratios([1.0, None, 3.0], [None, 2.0, 0.0]) == [None, None, None]
+
+    def test_differences_are_those_of_the_same_round(self) -> None:
+        assert paired_differences([10.0, 3.0, None], [4.0, 0.0, 1.0]) == [6.0, 3.0, None]
 
     @pytest.mark.parametrize(
         ("figure", "text"),
@@ -152,6 +161,11 @@ class TestRows:
             (Goal("A", "time", ">=", 5), Verdict(">= 5 ms", 4.0, False)),
             (Goal("A", "time", ">=", 2, ("B", "time")), Verdict(">= 2x B", 2.0, True)),
             (Goal("A", "time", "<=", 9, ("A", "other")), Verdict("<= 9x its other", 8.0, True)),
+            (
+                Goal("A", "time", "<=", 1, above=("B", "time")),
+                Verdict("<= 1 ms above B", 2.0, False),
+            ),
+            (Goal("A", "time", "<=", 5000), Verdict("<= 5,000 ms", 4.0, True)),
         ],
     )
     def test_goals_are_judged_by_the_median(self, goal: Goal, verdict: Verdict) -> None:
@@ -170,7 +184,8 @@ class TestMeasures:
         metrics = {metric.name for metric in measure.metrics}
         assert measure.baseline in subjects
         for goal in measure.goals:
-            for subject, metric in filter(None, ((goal.subject, goal.metric), goal.of)):
+            own = (goal.subject, goal.metric)
+            for subject, metric in filter(None, (own, goal.of, goal.above)):
                 assert subject in subjects, goal
                 assert metric in metrics, goal
             assert goal_text(goal, measure)
@@ -215,7 +230,7 @@ class TestCommandLine:
         run = _benchmarks("throughput", "latency", "--quick", "--repeats", "1", "--json", "-")
         assert run.returncode == 0, run.stderr
         found = json.loads(run.stdout)
-        assert found["settings"] == {"workers": 2, "quick": True}
+        assert (found["settings"]["workers"], found["settings"]["quick"]) == (2, True)
         assert found["machine"]["cpus"] >= 1
         assert [measure["name"] for measure in found["measures"]] == ["throughput", "latency"]
         for measure in found["measures"]:
