@@ -17,9 +17,10 @@ import asyncpool
 from . import __path__ as own_path
 from . import runner
 from .machine import inspect_machine
-from .measures import MEASURES
+from .measures import GROUPS, MEASURES
 from .model import Outcome, Settings
 from .report import document, facts, text_report
+from .volume import best_directory
 
 REPEATS, QUICK_REPEATS = 5, 2
 INTERRUPTED, TERMINATED = 130, 143
@@ -44,7 +45,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure asyncpool beside its peers, all in one run, in turn.",
-        epilog="\n".join(f"{name:12}{measure.about}" for name, measure in MEASURES.items()),
+        epilog=_list_of_measures(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="measures (default: all)")
@@ -53,10 +54,18 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--workers", type=_positive, default=2, help="workers of each pool")
     parser.add_argument("--loop", choices=("asyncio", "uvloop"), default=_best_loop())
     parser.add_argument("--quick", action="store_true", help="small samples: does it all work?")
+    parser.add_argument(
+        "--directory",
+        type=_directory,
+        default=best_directory(),
+        help="where durable files go; fsync must mean something there (default: %(default)s)",
+    )
     options = parser.parse_args(arguments)
-    unknown = [name for name in options.names if name not in MEASURES]
+    known = {name: (name,) for name in MEASURES} | GROUPS
+    unknown = [name for name in options.names if name not in known]
     if unknown:
-        parser.error(f"no such measure: {', '.join(unknown)} (there are {', '.join(MEASURES)})")
+        parser.error(f"no such measure: {', '.join(unknown)} (there are {', '.join(known)})")
+    options.names = [name for given in options.names for name in known[given]]
     if options.repeats is None:
         options.repeats = QUICK_REPEATS if options.quick else REPEATS
     return options
@@ -67,6 +76,18 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"at least 1, not {number}")
     return number
+
+
+def _directory(text: str) -> str:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"there is no directory {text}")
+    return str(Path(text).resolve())
+
+
+def _list_of_measures() -> str:
+    measures = [f"{name:15}{measure.about}" for name, measure in MEASURES.items()]
+    groups = [f"{name:15}all of {', '.join(members)}" for name, members in GROUPS.items()]
+    return "\n".join([*measures, *groups])
 
 
 def _best_loop() -> str:
@@ -93,8 +114,8 @@ def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
 async def _run(options: argparse.Namespace) -> None:
     """Run the measures in turn; show each as soon as it is done."""
     _end_on_sigterm()
-    settings = Settings(workers=options.workers, quick=options.quick)
-    machine = inspect_machine(asyncio.get_running_loop())
+    settings = Settings(workers=options.workers, quick=options.quick, directory=options.directory)
+    machine = inspect_machine(asyncio.get_running_loop(), options.directory)
     readers = sys.stderr if options.json == "-" else sys.stdout
     print(facts(machine, settings), file=readers)
     outcomes: list[Outcome] = []

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import asyncpool
 
+from .volume import volume_of
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
@@ -24,10 +26,11 @@ class Machine:
     loop: str
     asyncpool: str
     gc: str
+    volume: str
 
 
-def inspect_machine(loop: asyncio.AbstractEventLoop) -> Machine:
-    """Look at the machine as it is now."""
+def inspect_machine(loop: asyncio.AbstractEventLoop, directory: str) -> Machine:
+    """Look at the machine as it is now, and at what the directory lies on."""
     return Machine(
         system=f"{platform.system()} {platform.release()}",
         processor=_processor(),
@@ -37,6 +40,7 @@ def inspect_machine(loop: asyncio.AbstractEventLoop) -> Machine:
         loop=_loop_name(loop),
         asyncpool=asyncpool.__version__,
         gc=f"{'on' if gc.isenabled() else 'off'}, thresholds {gc.get_threshold()}",
+        volume=str(volume_of(directory)),
     )
 
 

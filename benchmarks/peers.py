@@ -47,6 +47,12 @@ def open_pool(workers: int, *, spares: int = 0) -> asyncpool.Pool:
     return asyncpool.Pool(workers, spares=spares, timeout=ARMED_SECONDS)
 
 
+def open_durable_pool(directory: str, workers: int) -> asyncpool.Pool:
+    """Open the same with a journal in that directory."""
+    journal = os.path.join(directory, "jobs.log")
+    return asyncpool.Pool(workers, timeout=ARMED_SECONDS, journal=journal)
+
+
 class ExecutorPeer:
     """A ProcessPoolExecutor, as asyncio programs use it."""
 
@@ -123,10 +129,18 @@ async def open_mp_pool(workers: int) -> AsyncIterator[ApplyAsyncPeer]:
 
 async def assemble(peer: Peer, workers: int) -> None:
     """Return as soon as every worker of a peer has run a job: none can take two of these."""
+    async with all_held(peer, workers):
+        pass
+
+
+@asynccontextmanager
+async def all_held(peer: Peer, workers: int) -> AsyncIterator[None]:
+    """Keep every worker of a peer waiting in a job."""
     with Beacon() as beacon:
         jobs = [peer.submit(announce_and_wait, beacon.path, beacon.gate) for _ in range(workers)]
         for _ in jobs:
             await beacon.next()
+        yield
         beacon.let_through(workers)
         await asyncio.gather(*jobs)
 

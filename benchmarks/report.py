@@ -31,7 +31,8 @@ def facts(machine: Machine, settings: Settings) -> str:
         f"{machine.python} on {machine.system}, {machine.processor}\n"
         f"{machine.cpus} CPUs, load {machine.load}; {settings.workers} workers{size}\n"
         f"loop {machine.loop}; asyncpool {machine.asyncpool}; "
-        f"gc as is ({machine.gc}), and a full collection before each sample"
+        f"gc as is ({machine.gc}), and a full collection before each sample\n"
+        f"files in {settings.directory}: {machine.volume}"
     )
 
 

@@ -17,8 +17,8 @@ def _job_count(settings: Settings) -> int:
     return 2_000 if settings.quick else 20_000
 
 
-async def _gather(peer: peers.Peer, jobs: int) -> float:
-    """Return the seconds that so many jobs take."""
+async def run_noops(peer: peers.Peer, jobs: int) -> float:
+    """Return the seconds that so many jobs take, submitted at once and gathered."""
     begun = perf_counter()
     await asyncio.gather(*[peer.submit(noop) for _ in range(jobs)])
     return perf_counter() - begun
@@ -27,9 +27,9 @@ async def _gather(peer: peers.Peer, jobs: int) -> float:
 async def _sample(open_peer: peers.OpenPeer, settings: Settings) -> Values:
     async with open_peer(settings.workers) as peer:
         await peers.assemble(peer, settings.workers)
-        await _gather(peer, WARM_UP_JOBS)
+        await run_noops(peer, WARM_UP_JOBS)
         jobs = _job_count(settings)
-        return {"jobs/s": jobs / await _gather(peer, jobs)}
+        return {"jobs/s": jobs / await run_noops(peer, jobs)}
 
 
 async def _sample_with_reader(settings: Settings) -> Values:
@@ -42,9 +42,9 @@ async def _sample_with_reader(settings: Settings) -> Values:
                 pass
 
         reader = asyncio.create_task(read())
-        await _gather(pool, WARM_UP_JOBS)
+        await run_noops(pool, WARM_UP_JOBS)
         jobs = _job_count(settings)
-        rate = jobs / await _gather(pool, jobs)
+        rate = jobs / await run_noops(pool, jobs)
         reader.cancel()
         return {"jobs/s": rate}
 
