@@ -18,25 +18,8 @@ from collections.abc import Callable
 
 from ..errors import ProtocolError
 from ..jobs import JobState, Outcome
-from . import pace
-from .decisions import (
-    Arrived,
-    Cancelled,
-    Crash,
-    Decision,
-    Departed,
-    Ending,
-    Failure,
-    NoWorkers,
-    Overrun,
-    Recall,
-    Refused,
-    Resent,
-    Resolve,
-    Returned,
-    Started,
-    Value,
-)
+from . import decisions, pace
+from .decisions import Decision, Ending, Resolve, Started, Value
 from .desk import Desk
 from .flow import STALL_SECONDS, Flow
 from .queue import Agenda
@@ -120,7 +103,7 @@ class Dispatcher:
     def refused(self, job: JobRecord, error: Exception) -> None:
         """The job that was announced could not be recorded: it never runs."""
         if not job.state.ended:
-            self._finish(job, JobState.FAILED, Refused(error))
+            self._fail(job, decisions.Refused(error))
 
     def recovered(self, job: JobRecord, now: float) -> None:
         """A job of an earlier life is back, with the crashes and errors that it had."""
@@ -128,7 +111,7 @@ class Dispatcher:
         if job.retry.gives_up_after_crashes(job.crashes):
             last = job.attempts[-1]
             ran_for = (last.ended_at or last.started_at) - last.started_at
-            self._finish(job, JobState.FAILED, Crash(Death(why=PARENT_DIED), last.pid, ran_for))
+            self._fail(job, decisions.Crash(Death(why=PARENT_DIED), last.pid, ran_for))
         else:
             self._enqueue(job, job.not_before, now)
 
@@ -148,7 +131,7 @@ class Dispatcher:
             return
         self._unsettled = True
         self._withdraw(job, JobState.CANCELLED, Outcome.CANCELLED, Reason.CANCELLED, now)
-        self._resolve(job, Cancelled())
+        self._resolve(job, decisions.Cancelled())
 
     def settled(self, now: float) -> None:
         """A burst of cancellations is over: use what they freed."""
@@ -184,7 +167,7 @@ class Dispatcher:
         if worker.phase not in COMING:
             return
         self._roster.arrived(worker, now)
-        self._desk.decide(Arrived(worker))
+        self._desk.decide(decisions.Arrived(worker))
         self._replenish(now)
         self._dismiss_if_done()
         self._fill(now)
@@ -196,7 +179,7 @@ class Dispatcher:
             return
         reason = reason_of(worker)
         job = worker.running or worker.doomed
-        self._desk.decide(Departed(worker, death, reason, job))
+        self._desk.decide(decisions.Departed(worker, death, reason, job))
         self._settle_running(worker, death, reason, now)
         self._flow.take_back(worker, len(worker.sent), reason)
         if self._roster.is_hopeless_after(worker, reason, now):
@@ -251,7 +234,7 @@ class Dispatcher:
         attempt_record = job.attempts[-1]
         attempt_record.outcome, attempt_record.ended_at = _ATTEMPT_DONE, now
         if self.narrating:
-            self._desk.decide(Returned(job))
+            self._desk.decide(decisions.Returned(job))
         job.state = _DONE
         self._resolve(job, Value(payload))
 
@@ -272,12 +255,12 @@ class Dispatcher:
             return
         job.attempts[-1].end(Outcome.ERROR, now)
         if self.narrating:
-            self._desk.decide(Returned(job))
+            self._desk.decide(decisions.Returned(job))
         job.errors += 1
         if job.errors <= job.retry.max_errors and retryable():
             self._retry(job, Reason.ERROR, now)
         else:
-            self._finish(job, JobState.FAILED, Failure(error))
+            self._fail(job, decisions.Failure(error))
 
     def memory_used(self, serial: int, resident: int) -> None:
         """The worker told its resident bytes, as it does before each result if they matter."""
@@ -333,7 +316,7 @@ class Dispatcher:
             self._roster.condemn(job.worker, Reason.DEADLINE, job)
             return
         self._withdraw(job, JobState.FAILED, Outcome.TIMEOUT, Reason.DEADLINE, now)
-        self._resolve(job, Overrun(None, None, None))
+        self._resolve(job, decisions.Overrun(None, None, None))
 
     # The queue
 
@@ -384,13 +367,13 @@ class Dispatcher:
         if job is worker.doomed and reason in (Reason.TIMEOUT, Reason.DEADLINE):
             attempt.end(Outcome.TIMEOUT, now)
             limit = job.timeout if reason is Reason.TIMEOUT else None
-            self._finish(job, JobState.FAILED, Overrun(limit, death, worker.pid))
+            self._fail(job, decisions.Overrun(limit, death, worker.pid))
             return
         if worker.reason is not None and reason is not Reason.BROKEN:
             # It began just before a kill that was meant for the worker, or for another job.
             attempt.end(Outcome.RECYCLED, now)
             job.state = JobState.RETRYING
-            self._desk.decide(Resent(job, reason, charged=False, ran=True))
+            self._desk.decide(decisions.Resent(job, reason, charged=False, ran=True))
             self._enqueue(job, now, now)
             return
         attempt.exit_code, attempt.signal = death.exit_code, death.signal
@@ -398,14 +381,16 @@ class Dispatcher:
         job.crashes += 1
         if job.retry.gives_up_after_crashes(job.crashes):
             ran_for = now - attempt.started_at
-            self._finish(job, JobState.FAILED, Crash(death, worker.pid, ran_for))
+            self._fail(job, decisions.Crash(death, worker.pid, ran_for))
         else:
             self._retry(job, Reason.CRASHED, now)
 
     def _retry(self, job: JobRecord, reason: Reason, now: float) -> None:
         job.state = JobState.RETRYING
         not_before = now + job.retry.wait_before(job.crashes + job.errors, self._random)
-        self._desk.decide(Resent(job, reason, charged=True, ran=True, not_before=not_before))
+        self._desk.decide(
+            decisions.Resent(job, reason, charged=True, ran=True, not_before=not_before)
+        )
         self._enqueue(job, not_before, now)
 
     def _withdraw(
@@ -418,13 +403,13 @@ class Dispatcher:
         if worker is None:
             return
         if before is JobState.SENT:
-            self._desk.decide(Recall(worker))
+            self._desk.decide(decisions.Recall(worker))
         else:
             job.attempts[-1].end(outcome, now)
             self._roster.condemn(worker, reason, job)
 
-    def _finish(self, job: JobRecord, state: JobState, ending: Ending) -> None:
-        job.state = state
+    def _fail(self, job: JobRecord, ending: Ending) -> None:
+        job.state = JobState.FAILED
         self._resolve(job, ending)
 
     def _resolve(self, job: JobRecord, ending: Ending) -> None:
@@ -445,7 +430,7 @@ class Dispatcher:
         tries = max(self._roster.starts.failures, self._roster.starts.fruitless)
         for job in list(self._ready):
             self._ready.discard(job)
-            self._finish(job, JobState.FAILED, NoWorkers(death, tries))
+            self._fail(job, decisions.NoWorkers(death, tries))
 
     def _dismiss_if_done(self) -> None:
         """Send everybody home when the pool is closing and no job is unfinished."""
