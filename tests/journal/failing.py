@@ -1,4 +1,4 @@
-"""A disk that fails, or at whose calls its process dies; and what is left after such a death."""
+"""Disks that fail, or at whose calls their process dies; and what is left after such a death."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ from asyncpool.journal.disk import Disk
 
 class Death(BaseException):
     """The process ends here: nothing of it handles this."""
+
+
+class LazyDisk(Disk):
+    """Syncs nothing: for tests that open a journal hundreds of times, and cut no power."""
+
+    def sync(self, fd: int) -> None:
+        pass
+
+    def sync_directory(self, path: str) -> None:
+        pass
 
 
 class FailingDisk(Disk):
