@@ -84,9 +84,7 @@ class Dispatcher:
 
     def submitted(self, job: JobRecord, now: float) -> None:
         """A caller handed in a job; it is queued, or waits for its delay."""
-        if self._closing:
-            raise RuntimeError("a job was submitted to a closing dispatcher")
-        self.unfinished[job.number] = job
+        self.announced(job)
         self._take_in(job, now)
 
     def announced(self, job: JobRecord) -> None:
@@ -113,7 +111,7 @@ class Dispatcher:
             ran_for = (last.ended_at or last.started_at) - last.started_at
             self._fail(job, decisions.Crash(Death(why=PARENT_DIED), last.pid, ran_for))
         else:
-            self._enqueue(job, job.not_before, now)
+            self._take_in(job, now)
 
     def _take_in(self, job: JobRecord, now: float) -> None:
         if job.deadline == NEVER and job.not_before <= now:
