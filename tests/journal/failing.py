@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
 
 from asyncpool.journal import file
 from asyncpool.journal.disk import Disk
@@ -71,6 +75,12 @@ class FailingDisk(Disk):
             raise OSError(number, os.strerror(number))
 
 
-def bury() -> None:
-    """Do what the kernel does with a dead process: close its files, which frees their locks."""
-    file._let_go_of_all()
+@contextmanager
+def dying() -> Iterator[None]:
+    """A block in which the process dies. The kernel closes its files, which frees their locks."""
+    try:
+        yield
+    except Death:
+        file._let_go_of_all()  # while its traceback holds those that were about to be used
+    else:
+        pytest.fail("it did not die")

@@ -13,7 +13,7 @@ from asyncpool.errors import JournalLocked, JournalWriteError
 from asyncpool.journal.ledger import Ledger, Note
 from asyncpool.journal.options import Journal
 
-from .failing import Death, FailingDisk, bury
+from .failing import FailingDisk, dying
 from .notes import finished, requeued, submitted
 
 BATCH = [submitted("b"), submitted("c", payload=b"x" * 50), finished("a")]
@@ -183,9 +183,8 @@ def test_a_torn_end_that_cannot_be_cut_off(
 @pytest.mark.parametrize("dies_at", range(5))
 def test_death_while_it_is_made(path: str, disk: FailingDisk, dies_at: int) -> None:
     disk.dies_at = dies_at
-    with pytest.raises(Death):
+    with dying():
         Ledger.open(Journal(path, _disk=disk))
-    bury()
     assert jobs_of(path) == ([], [])
 
 
