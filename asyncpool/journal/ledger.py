@@ -98,7 +98,11 @@ class Ledger:
         """Read all records. Raises JournalCorrupt, or JournalError for a newer format."""
         reading, note = Reading(self._file.chunks(), self.path), self.index.note
         for record, offset, size in reading:
-            note(record, (offset, size))
+            try:
+                note(record, (offset, size))
+            except (KeyError, TypeError) as error:
+                why = f"record {record['seq']} is whole, but not as it is written: {error!r}"
+                raise reading.corrupt(offset, why) from error
         self._seq = reading.seq
         if reading.tail is not None:
             logger.warning(

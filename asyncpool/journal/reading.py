@@ -82,26 +82,26 @@ class Reading:
 
     def _broken(self, line: bytes, offset: int) -> None:
         if self.seq < 0 and (offset or not _may_be_torn_title(line)):
-            raise self._corrupt(0, "it does not begin like a journal: is it another program's?")
+            raise self.corrupt(0, "it does not begin like a journal: is it another program's?")
         if self.tail is None:
             self.tail = Tail(offset, 0)
         self.tail = Tail(self.tail.offset, offset + len(line) - self.tail.offset)
         if _ends_in_record(line):
-            raise self._corrupt(self.tail.offset, GOOD_BEHIND_BROKEN)
+            raise self.corrupt(self.tail.offset, GOOD_BEHIND_BROKEN)
 
     def _check(self, record: Record, offset: int) -> None:
         if self.tail is not None:
-            raise self._corrupt(self.tail.offset, GOOD_BEHIND_BROKEN)
+            raise self.corrupt(self.tail.offset, GOOD_BEHIND_BROKEN)
         seq = record["seq"]
         if self.seq < 0:
             self._check_title(record)
         elif not (seq == self.seq + 1 or self.seq < seq <= self._compacted + 1):
-            raise self._corrupt(offset, f"record {seq} follows record {self.seq}")
+            raise self.corrupt(offset, f"record {seq} follows record {self.seq}")
         self.seq = seq
 
     def _check_title(self, record: Record) -> None:
         if record["kind"] != TITLE or record["seq"] != 0:
-            raise self._corrupt(0, "its first record is missing")
+            raise self.corrupt(0, "its first record is missing")
         if record["format"] != FORMAT:
             raise JournalError(
                 f"journal {self._path} has format {record['format']}, and this version of "
@@ -109,7 +109,8 @@ class Reading:
             )
         self._compacted = record["compacted"]
 
-    def _corrupt(self, offset: int, why: str) -> JournalCorrupt:
+    def corrupt(self, offset: int, why: str) -> JournalCorrupt:
+        """Return the error for a record that is not what this package writes."""
         return JournalCorrupt(
             f"journal {self._path} is damaged at byte {offset}: {why}. It was left as it is; "
             f"`asyncpool journal verify` tells more",
