@@ -281,16 +281,18 @@ class Intake:
         """Return the job of that id. Raises KeyError if it is unknown or forgotten.
 
         The last 1,000 jobs that ended are remembered, their results only as long as somebody else
-        holds them, unless the job was named by `options(id=...)`.
+        holds them, unless the job was named by `options(id=...)` or there is a journal.
         """
         record = self._book.find(id)
-        if record is None:
-            ended = self._session.find(id) if self._session is not None else None
-            if ended is None:
-                raise KeyError(f"no job has the id {id!r}, or it ended long ago and is forgotten")
+        job = self._book.handle(record) if record is not None else None
+        if job is not None:
+            return job
+        ended = self._session.find(id) if self._session is not None else None
+        if ended is not None:
             return self._ended(*ended)
-        job = self._book.handle(record)
-        return job if job is not None else self._shell_of(record)
+        if record is None:
+            raise KeyError(f"no job has the id {id!r}, or it ended long ago and is forgotten")
+        return self._shell_of(record)
 
     def _ended(self, submitted: Record, finished: Record) -> Job[Any]:
         """Make a handle for a job that ended in an earlier life, or long ago."""

@@ -113,6 +113,7 @@ class Pool(Submitter):
         if self._life is not _Life.NEW:
             raise RuntimeError(f"a Pool can be entered once; this one is {self._life.value}")
         self._loop = loop = asyncio.get_running_loop()
+        self._setup = replace(self._setup, cwd=working_directory())
         if self._journal is not None:
             self._life = _Life.OPENING
             try:
@@ -135,8 +136,7 @@ class Pool(Submitter):
         return self
 
     def _muster(self, loop: asyncio.AbstractEventLoop, wall_offset: float) -> Crew:
-        setup = replace(self._setup, cwd=working_directory())
-        shared = (loop, self._dispatcher, self._delivery, setup)
+        shared = (loop, self._dispatcher, self._delivery, self._setup)
         if self._journal is None or self._session is None:
             return Crew(*shared, wall_offset=wall_offset)
         crew = DurableCrew(
@@ -186,6 +186,7 @@ class Pool(Submitter):
         if self._crew is None or self._loop is None or self._life is _Life.CLOSED:
             return
         self._life = _Life.CLOSING
+        self._interrupts.look()
         self._crew.grace = grace
         self._intake.close()
         if cancel:
@@ -280,7 +281,7 @@ class Pool(Submitter):
         """Return the job of that id. Raises KeyError if it is unknown or forgotten.
 
         The last 1,000 jobs that ended are remembered, their results only as long as somebody else
-        holds them, unless the job was named by `options(id=...)`.
+        holds them, unless the job was named by `options(id=...)` or there is a journal.
         """
         return self._intake.job(id)
 
