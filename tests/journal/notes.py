@@ -41,6 +41,6 @@ def retried(id: str, *, crashes: int, errors: int = 0) -> Note:
 
 
 def finished(id: str, value: bytes = b"", *, time: float = 5.0) -> Note:
-    attempt = records.attempt(1, 77, 2.0, time, "value", None, None)
-    body = records.finished(id, time, "succeeded", attempt, records.value(value))
+    attempt = records.attempt(1, 77, 2.0, time, "done", None, None)
+    body = records.finished(id, time, "done", attempt, records.value(value))
     return "finished", id, body, (time,)
