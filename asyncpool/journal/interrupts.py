@@ -7,6 +7,7 @@ other tasks. Those jobs have not been given up; they are to come back.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,8 @@ class Interrupts:
     def __init__(self, owner: asyncio.Task[Any] | None) -> None:
         self._tasks = [] if owner is None else [owner]
         self._deliberate = False
+        self._owner = owner
+        self._survived = 0 if owner is None else owner.cancelling()  # that are still counted
 
     def add(self, task: asyncio.Task[Any]) -> None:
         """Let the cancellation of this task be an interrupt, too."""
@@ -40,9 +43,32 @@ class Interrupts:
         """
         if self._deliberate:
             return False
+        self.look()
         current = asyncio.current_task()
-        return current is None or bool(current.cancelling()) or self.is_under_way()
+        return current is None or self._is_cancelled(current) or self.is_under_way()
 
     def is_under_way(self) -> bool:
         """Whether one of the tasks is being cancelled."""
-        return any(task.cancelling() and not task.done() for task in self._tasks)
+        return any(self._is_cancelled(task) and not task.done() for task in self._tasks)
+
+    def look(self) -> None:
+        """Notice if the task that entered the pool, and calls this, has survived a cancellation.
+
+        Before Python 3.13, a TaskGroup that fails cancels its own task, and never takes that back.
+        """
+        owner = self._owner
+        if owner is None or asyncio.current_task() is not owner or _is_handling_one():
+            return
+        if not getattr(owner, "_must_cancel", False):  # by which a cancellation is yet to come
+            self._survived = owner.cancelling()
+
+    def _is_cancelled(self, task: asyncio.Task[Any]) -> bool:
+        return task.cancelling() > (self._survived if task is self._owner else 0)
+
+
+def _is_handling_one() -> bool:
+    """Whether this code runs because of a cancellation: in its `finally`, or its `except`."""
+    error = sys.exception()
+    while error is not None and not isinstance(error, asyncio.CancelledError):
+        error = error.__context__
+    return error is not None

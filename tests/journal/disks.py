@@ -46,6 +46,12 @@ def kinds_of(path: str | Path, id: str) -> list[str]:
     return [record["kind"] for record in read(path) if id in ids_of(record)]
 
 
+def outcomes(path: str | Path) -> dict[str, str]:
+    """Return how the jobs ended that have ended, by their ids."""
+    ends = [record for record in read(path) if record["kind"] == "finished"]
+    return {end["id"]: end["outcome"] for end in ends}
+
+
 class Gate:
     """Holds up the thread that comes to it until the block is left."""
 
@@ -106,14 +112,18 @@ class WatchedDisk(Disk):
         return self.trace.count(("sync", ""))
 
     def write(self, fd: int, data: bytes | memoryview) -> int:
+        steps = self._come_to_gates(data)
+        written = super().write(fd, data)
+        self.trace += steps
+        return written
+
+    def _come_to_gates(self, data: bytes | memoryview) -> list[Step]:
         lines = bytes(data).splitlines(keepends=True)
         records = [record for record in map(unseal, lines) if record is not None]
         steps = [(record["kind"], job_id) for record in records for job_id in ids_of(record)]
         for kind in {kind for kind, _ in steps} & self._gates.keys():
             self._gates.pop(kind).pass_through()
-        written = super().write(fd, data)
-        self.trace += steps
-        return written
+        return steps
 
     def sync(self, fd: int) -> None:
         gate = self._gates.pop("sync", None)
@@ -144,6 +154,7 @@ class BrokenDisk(WatchedDisk):
         self.room = None
 
     def write(self, fd: int, data: bytes | memoryview) -> int:
+        self._come_to_gates(data)
         self._try("write")
         fits = [size for size in (self.room, self.longest_write) if size is not None]
         size = min(fits, default=len(data))
