@@ -171,7 +171,8 @@ class RecoveredJob(Job[R]):
         """Say in one line that the job failed, if nobody is there to be told."""
         self.exception()  # or asyncio would say "never retrieved", with a traceback, at some time
         if not self._expected:
-            logger.warning("%s failed: %s", self, raised.text(error) or type(error).__name__)
+            text = " ".join(raised.text(error).splitlines())
+            logger.warning("%s failed: %s", self, text or type(error).__name__)
 
 
 def _end_updates(job: asyncio.Future[Any]) -> None:

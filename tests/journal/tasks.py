@@ -1,0 +1,63 @@
+"""Jobs for the tests about restarts; module-level, so that a later life can import them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from tests.support.marks import mark
+
+PRELOAD = (__name__, "tests.support.jobs")
+"""For pools whose jobs have little time: importing this may take longer than they have."""
+
+
+def hold(marks: str, text: str, gate: str) -> str:
+    """Mark, then wait until the gate is there."""
+    mark(marks, text)
+    while not os.path.exists(gate):
+        time.sleep(0.005)
+    return text
+
+
+def kill_parent(marks: str) -> None:
+    """Mark, then take the pool's process along."""
+    mark(marks, "killing")
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+def fail_until(marks: str, text: str, runs: int) -> str:
+    """Mark; raise until there are so many marks."""
+    mark(marks, text)
+    with open(marks) as file:
+        seen = file.read().split("\n").count(text)
+    if seen < runs:
+        raise LookupError(f"run {seen}")
+    return text
+
+
+def die_until(marks: str, text: str, runs: int) -> str:
+    """Mark; be killed until there are so many marks."""
+    mark(marks, text)
+    with open(marks) as file:
+        seen = file.read().split("\n").count(text)
+    if seen < runs:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return text
+
+
+def die_until_then_hold(marks: str, text: str, runs: int, gate: str) -> str:
+    die_until(marks, text, runs)
+    return hold(marks, text, gate)
+
+
+class Fleeting(Exception):
+    """A failure that passes."""
+
+
+def fail_fleetingly(marks: str, text: str, runs: int) -> str:
+    try:
+        return fail_until(marks, text, runs)
+    except LookupError as error:
+        raise Fleeting(*error.args) from error
