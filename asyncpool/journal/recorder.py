@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,6 +22,9 @@ logger = logging.getLogger("asyncpool")
 
 SYNC_SECONDS = 1.0
 """How long what was written without an fsync may wait for the next one, if no job brings it."""
+
+BATCH_NOTES = 2_000
+"""How much is written, and then told to the loop, at a time: a burst must not stall the others."""
 
 OWED_KEPT = 100_000
 """How many notes are kept while the disk takes none; without the older ones jobs may run again."""
@@ -57,6 +61,7 @@ class Recorder:
         self._scribe = scribe
         self._ledger = ledger
         self._keeper = keeper
+        self._full: deque[Batch] = deque()  # gathered before that
         self._at_work: Batch | None = None
         self._arranged = False
         self._owed: list[Note] = []
@@ -66,6 +71,9 @@ class Recorder:
 
     def arrange(self) -> None:
         """Let what is gathered be written: in the next turn of the loop, or after this batch."""
+        if len(self.next.notes) >= BATCH_NOTES:
+            self._full.append(self.next)
+            self.next = Batch()
         if not self._arranged and self._at_work is None:
             self._arranged = True
             self._loop.call_soon(self._hand_over)
@@ -80,8 +88,11 @@ class Recorder:
 
     def _hand_over(self) -> None:
         self._arranged = False
-        batch = self._at_work = self.next
-        self.next = Batch()
+        if self._full:
+            batch = self._full.popleft()
+        else:
+            batch, self.next = self.next, Batch()
+        self._at_work = batch
         if self._owed:
             batch.notes[:0] = self._owed
             self._owed = []
@@ -106,7 +117,7 @@ class Recorder:
         try:
             self._keeper.recorded(batch, error)
         finally:
-            if self.next.notes or self.next.waiters or self.next.sync:
+            if self._full or self.next.notes or self.next.waiters or self.next.sync:
                 self.arrange()
 
     def _failed(self, batch: Batch, error: JournalWriteError) -> None:
@@ -120,7 +131,8 @@ class Recorder:
         refused = {job.id for job in batch.submitted}
         self._owed = [note for note in batch.notes if note[1] not in refused][-OWED_KEPT:]
         if refused:
-            self.next.notes = [note for note in self.next.notes if note[1] not in refused]
+            for later in (*self._full, self.next):
+                later.notes = [note for note in later.notes if note[1] not in refused]
 
     def _sync_late(self) -> None:
         self._timer = None
