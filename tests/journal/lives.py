@@ -28,6 +28,10 @@ JOURNAL, MARKS, GATE = map(os.path.abspath, ("jobs.log", "marks", "gate"))
 def ready():
     print("ready", flush=True)
 
+async def marked(count):
+    while not os.path.exists(MARKS) or len(open(MARKS).readlines()) < count:
+        await asyncio.sleep(0.01)
+
 async def main():
 {body}
 

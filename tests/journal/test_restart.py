@@ -32,8 +32,7 @@ KILLED_IN_FLIGHT = """
         running = [pool.submit(tasks.hold, MARKS, f"running {n}", GATE) for n in range(2)]
         queued = [pool.submit(jobs.mark_then, MARKS, f"queued {n}") for n in range(5)]
         await queued[-1].accepted()
-        while len(open(MARKS).readlines()) < 5:
-            await asyncio.sleep(0.01)
+        await marked(5)
         ready()
         await asyncio.sleep(300)
 """
@@ -105,8 +104,7 @@ KILLED_AFTER_CANCELLING = """
         {wait}
         for job in queued[::2]:
             job.cancel()
-        while not os.path.exists(MARKS):
-            await asyncio.sleep(0.01)
+        await marked(1)
         await pool.enqueue(jobs.mark_then, MARKS, "last")  # recorded after what was before it
         ready()
         await asyncio.sleep(300)
