@@ -219,3 +219,16 @@ def test_moved_to_another_file() -> None:
     assert running(moved) == [("a", 77, 5.0)]
     assert moved.live == index.live
     assert index.unfinished["a"].lines == ((0, 100), (200, 40))
+
+
+@pytest.mark.usefixtures("two_kept")
+def test_what_was_moved_is_still_forgotten_in_its_turn() -> None:
+    index = with_jobs("a", "b", "c")
+    index.ended("a", 1.0, (900, 9))
+    index.ended("b", 2.0, (900, 9))
+    lines = [line for job in index.finished.values() for line in job.lines]
+    lines += index.unfinished["c"].lines
+    moved = index.moved({line: line for line in lines})
+    moved.ended("c", 3.0, (900, 9))
+    assert list(moved.finished) == ["b", "c"]
+    assert moved.live == 2 * 109
