@@ -7,7 +7,6 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from types import TracebackType
@@ -27,6 +26,7 @@ from .jobs import JobInfo, JobState, Stats, WorkerInfo
 from .journal.crew import DurableCrew
 from .journal.interrupts import Interrupts
 from .journal.options import Journal
+from .journal.scribe import persist
 from .journal.session import Session
 from .memory import JobBook
 from .narrator import Narrator
@@ -155,8 +155,7 @@ class Pool(Submitter):
                 self.recovered.extend(map(self._intake.recover, found))
                 self._open_crew.act()
         except BaseException:  # nobody will leave a block that was never entered
-            self._abandon()
-            await self._until_closed()
+            await self._end()
             raise
 
     async def __aexit__(
@@ -170,8 +169,7 @@ class Pool(Submitter):
         try:
             await self.close()
         except asyncio.CancelledError:
-            self._abandon()
-            await self._until_closed()
+            await self._end()
             raise
 
     async def close(self, *, cancel: bool = False, grace: float = 5.0) -> None:
@@ -213,6 +211,12 @@ class Pool(Submitter):
             asyncio.Future.cancel(record.handle)
         self._crew.abandon()
 
+    async def _end(self) -> None:
+        """Abandon all, and wait for that, also if we are cancelled once more."""
+        self._abandon()
+        if self._supervisor is not None:
+            await persist(self._supervisor)
+
     async def _until_closed(self) -> None:
         if self._supervisor is not None:
             await asyncio.wait({self._supervisor})
@@ -228,18 +232,11 @@ class Pool(Submitter):
         finally:
             self._crew.dissolve()
             if self._session is not None:
-                await self._close_journal(self._session)
+                if isinstance(self._crew, DurableCrew):
+                    self._crew.settle_doubts()
+                await self._session.close()
             self._life = _Life.CLOSED
             self._hub.close()
-
-    async def _close_journal(self, session: Session) -> None:
-        if isinstance(self._crew, DurableCrew):
-            self._crew.settle_doubts()
-        closing = asyncio.ensure_future(session.close())
-        while not closing.done():
-            # Who cancels us all again, as a second Ctrl-C does, waits for the disk, too.
-            with suppress(asyncio.CancelledError):
-                await asyncio.shield(closing)
 
     def options(
         self,

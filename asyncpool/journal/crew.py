@@ -103,8 +103,9 @@ class DurableCrew(Crew):
 
     def _accept(self, job: JobRecord, now: float) -> None:
         job.accepted = True
-        self._dispatcher.accepted(job, now)
-        self._audience.accepted(job)
+        if not job.state.ended:  # if it is, it was cancelled meanwhile, and who waits was told
+            self._dispatcher.accepted(job, now)
+            self._audience.accepted(job)
 
     def _refuse(self, job: JobRecord, error: JournalWriteError) -> None:
         own = JournalWriteError(str(error), errno=error.errno)

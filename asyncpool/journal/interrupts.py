@@ -44,7 +44,7 @@ class Interrupts:
         if self._deliberate:
             return False
         self.look()
-        current = asyncio.current_task()
+        current = _current_task()
         return current is None or self._is_cancelled(current) or self.is_under_way()
 
     def is_under_way(self) -> bool:
@@ -57,13 +57,18 @@ class Interrupts:
         Before Python 3.13, a TaskGroup that fails cancels its own task, and never takes that back.
         """
         owner = self._owner
-        if owner is None or asyncio.current_task() is not owner or _is_handling_one():
+        if owner is None or _current_task() is not owner or _is_handling_one():
             return
         if not getattr(owner, "_must_cancel", False):  # by which a cancellation is yet to come
             self._survived = owner.cancelling()
 
     def _is_cancelled(self, task: asyncio.Task[Any]) -> bool:
         return task.cancelling() > (self._survived if task is self._owner else 0)
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    # `asyncio.run` cancels what is left while the loop does not run.
+    return None if asyncio._get_running_loop() is None else asyncio.current_task()
 
 
 def _is_handling_one() -> bool:

@@ -78,13 +78,13 @@ class Recorder:
             self._arranged = True
             self._loop.call_soon(self._hand_over)
 
-    async def flushed(self, *, sync: bool = False) -> None:
-        """Wait until all that was noted so far is written (or has failed); with `sync`, on disk."""
+    def flushed(self, *, sync: bool = False) -> asyncio.Future[None]:
+        """Return what is done when all noted so far is written, or has failed; `sync`: on disk."""
         waiter = self._loop.create_future()
         self.next.waiters.append(waiter)
         self.next.sync |= sync
         self.arrange()
-        await waiter
+        return waiter
 
     def _hand_over(self) -> None:
         self._arranged = False

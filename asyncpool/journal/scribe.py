@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -89,8 +90,16 @@ class Scribe:
         """Let the thread do one more thing, and end."""
         done = self.call(last)
         self._orders.put(None)
-        await done
+        await persist(done)
         self._thread.join()
+        done.result()
+
+
+async def persist(future: asyncio.Future[Any]) -> None:
+    """Wait until it is done; who is cancelled meanwhile, as by a second Ctrl-C, waits on."""
+    while not future.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({future})
 
 
 def _succeed(future: asyncio.Future[Any], result: Any) -> None:

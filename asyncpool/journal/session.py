@@ -19,7 +19,7 @@ from .ledger import Ledger
 from .lines import Record
 from .options import Journal
 from .recorder import Keeper, Recorder
-from .scribe import Scribe
+from .scribe import Scribe, persist
 
 CHUNK = 500
 """How many unfinished jobs are read at a time, between which the loop gets its turn."""
@@ -111,10 +111,13 @@ class Session:
         return self._ledger.read_end(id)
 
     async def close(self) -> None:
-        """Write down all that is known, and that this was an orderly end; give up the file."""
+        """Write down all that is known, and that this was an orderly end; give up the file.
+
+        It does so also if it is cancelled meanwhile.
+        """
         recorder = self.recorder
         recorder.next.notes.append(("closed", "", records.closed(time.time()), ()))
-        await recorder.flushed(sync=True)
+        await persist(recorder.flushed(sync=True))
         recorder.close()
         await self._scribe.end(self._ledger.close)
 
