@@ -12,7 +12,7 @@ from asyncpool.journal.ledger import Ledger, Note
 from asyncpool.journal.lines import seal
 from asyncpool.journal.options import Journal
 from asyncpool.raised import PROTOCOL
-from asyncpool.retry import Retry
+from asyncpool.retry import DEFAULT_RETRY
 
 from .workloads import noop
 
@@ -24,7 +24,6 @@ SENT_TOGETHER = 50
 _FUNCTION = pickle.dumps(noop, PROTOCOL)
 _CALL = pickle.dumps(((), {}), PROTOCOL)
 _RESULT = pickle.dumps(None, PROTOCOL)
-_RETRY = Retry()
 
 
 def submitted(id: str, now: float) -> Note:
@@ -38,7 +37,7 @@ def submitted(id: str, now: float) -> Note:
         deadline=None,
         not_before=None,
         timeout=60.0,
-        retry=_RETRY,
+        retry=DEFAULT_RETRY,
         function=_FUNCTION,
         payload=_CALL,
     )
