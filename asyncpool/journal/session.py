@@ -86,7 +86,7 @@ class Session:
 
     def submit(self, job: JobRecord, call: Call, wait: float) -> None:
         """Have a job recorded that was announced; `wait` is its delay in seconds."""
-        now = time.time()
+        now = round(time.time(), 3)  # as records tell it: a deadline of 2 s is one of 2 s in them
         body = records.submitted(
             id=job.id,
             named=job.named,

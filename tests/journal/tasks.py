@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
+from dataclasses import dataclass
+from threading import Lock
 
 from tests.support.marks import mark
 
@@ -67,3 +70,84 @@ def fail_fleetingly(marks: str, text: str, runs: int) -> str:
         return fail_until(marks, text, runs)
     except LookupError as error:
         raise Fleeting(*error.args) from error
+
+
+def succeed(marks: str) -> str:
+    return marks
+
+
+def fail(marks: str) -> None:
+    raise LookupError(marks)
+
+
+def never_end(marks: str) -> None:
+    while True:
+        time.sleep(60)
+
+
+def mark_value(marks: str, value: object) -> None:
+    mark(marks, type(value).__name__)
+
+
+@dataclass
+class Point:
+    """A value that knows its equals."""
+
+    x: int
+    tags: set[str]
+
+
+class Plain:
+    """A value that is equal to itself only."""
+
+    def __init__(self, tags: set[str], inner: object = None) -> None:
+        self.tags = tags
+        self.inner = inner
+
+
+class Trouble(Exception):
+    """An exception with a fact and a note."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text, code)
+        self.code = code
+
+
+def raise_with_cause(marks: str) -> None:
+    mark(marks, "raised")
+    error = Trouble("deep", 7)
+    error.add_note("a note")
+    raise error from KeyError("shallow")
+
+
+def raise_group(marks: str) -> None:
+    mark(marks, "raised")
+    raise ExceptionGroup("both", [ValueError("one"), Trouble("deep", 7)])
+
+
+def say_and_die(text: str) -> None:
+    os.write(2, f"{text}\n".encode())
+    os._exit(4)
+
+
+def exit_with(code: int) -> None:
+    sys.exit(code)
+
+
+def return_lock() -> object:
+    return Lock()
+
+
+def raise_lock() -> None:
+    raise LookupError(Lock())
+
+
+class Unloadable:
+    """Pickles, but does not come out again."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _refuse, ()
+
+
+def _refuse() -> None:
+    raise LookupError("it does not come out")
