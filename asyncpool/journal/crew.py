@@ -64,13 +64,12 @@ class DurableCrew(Crew):
 
     def _resolve(self, decision: Resolve) -> None:
         job, ending = decision.job, decision.ending
-        if isinstance(ending, (NoWorkers, Refused)):
-            self._audience.resolved(
-                job, ending
-            )  # no end: the one may work later, the other never began
-        elif isinstance(ending, Cancelled):
+        if isinstance(ending, Cancelled):
             self._cancelled(job)
             self._audience.resolved(job, ending)  # the caller knows already
+        elif isinstance(ending, (NoWorkers, Refused)):
+            # No end to be recorded: the job may run in a later life, or was never accepted.
+            self._audience.resolved(job, ending)
         else:
             self._note_end(job, ending)
             batch = self.recorder.next
