@@ -42,7 +42,7 @@ def _reference(what: str, name: str, value: object, advice: str) -> bytes:
     why = "a restarted program could not import it"
     try:
         data = pickle.dumps(value, PROTOCOL)
-        if b"__main__" not in data or hasattr(sys.modules["__main__"], "__file__"):
+        if b"__main__" not in data or _main_has_a_file():
             return data
         finder = _Finder()
         finder.dump(value)
@@ -54,6 +54,11 @@ def _reference(what: str, name: str, value: object, advice: str) -> bytes:
     raise SerializationError(
         f"{what}, {why} ({finder.found} is of no file): {advice}", fn_name=name
     )
+
+
+def _main_has_a_file() -> bool:
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    return file is not None and not file.startswith("<")  # as "<stdin>" does
 
 
 class _Finder(pickle.Pickler):
