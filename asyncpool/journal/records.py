@@ -13,6 +13,7 @@ from .lines import Record
 from .reading import FORMAT, TITLE
 
 _text = json.JSONEncoder().encode
+"""JSON also of what only derives from str, int or float, and whose `repr` is something else."""
 
 _quoted = json.encoder.encode_basestring_ascii
 """The same for texts alone, five times as fast."""
@@ -63,11 +64,11 @@ def submitted(
     """Return the record of a job; times are seconds since the epoch, `timeout` a duration."""
     extras = ""
     if priority:
-        extras += f',"priority":{int(priority)}'
+        extras += f',"priority":{_text(priority)}'
     if deadline is not None:
-        extras += f',"deadline":{float(deadline)!r}'
+        extras += f',"deadline":{_text(deadline)}'
     if not_before is not None:
-        extras += f',"not_before":{float(not_before)!r}'
+        extras += f',"not_before":{_text(not_before)}'
     if timeout is not None:
         extras += f',"timeout":{_text(timeout)}'
     if retry is not DEFAULT_RETRY and retry != DEFAULT_RETRY:
@@ -125,7 +126,7 @@ def retried(
     not_before: float | None = None,
 ) -> str:
     """Return the record of an attempt that was not the last."""
-    later = f',"not_before":{float(not_before)!r}' if not_before is not None else ""
+    later = f',"not_before":{_text(not_before)}' if not_before is not None else ""
     return (
         f'"kind":"retried","id":{_quoted(id)},"time":{time:.3f},"state":"retrying",'
         f'"attempt":{attempt},"crashes":{crashes},"errors":{errors}{later}'
