@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import io
+import sys
 from collections import ChainMap
 from collections.abc import Callable
 from types import CodeType
@@ -56,8 +57,26 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle is not
         if issubclass(type(value), type) and isinstance(reduced, tuple) and len(reduced) == 6:
             if value not in _copies:
                 _at_home.add(value)
-            return (reduced[0], _with_slots(value, reduced[1]), *reduced[2:5], _fill)
+            make, made_of = reduced[0], _with_slots(value, reduced[1])
+            if value.__module__ == "__main__":
+                make, made_of = _class_of_main, (make, made_of, value.__qualname__)
+            return (make, made_of, *reduced[2:5], _fill)
         return reduced
+
+
+def _class_of_main(make: Callable[..., type], made_of: tuple[Any, ...], name: str) -> type:
+    """Find or make a class; what an earlier run of the main script sent is that of today's."""
+    cls = make(*made_of)
+    if cls in _at_home or cls in _copies:
+        return cls
+    found: object = sys.modules["__main__"]
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not (isinstance(found, type) and found.__module__ == "__main__"):
+        cls.__qualname__ = name  # cloudpickle leaves that out
+        return cls
+    _at_home.add(found)
+    return found
 
 
 def _cached(function: Callable[..., Any], parameters: dict[str, Any]) -> Callable[..., Any]:

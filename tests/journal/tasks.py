@@ -6,8 +6,10 @@ import os
 import signal
 import sys
 import time
+from collections import deque
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 
 from tests.support.marks import mark
 
@@ -151,3 +153,25 @@ class Unloadable:
 
 def _refuse() -> None:
     raise LookupError("it does not come out")
+
+
+_MISSING = object()
+
+
+def describe(value: object, *, named: object = _MISSING) -> str:
+    """Tell the types and values of all that is in it."""
+    told = _told(value)
+    return told if named is _MISSING else f"{told} {_told(named)}"
+
+
+def _told(value: Any) -> str:
+    kind = type(value).__name__
+    if isinstance(value, dict):
+        return f"{kind} {{{', '.join(f'{_told(k)}: {_told(v)}' for k, v in value.items())}}}"
+    if isinstance(value, (list, tuple, deque)):
+        return f"{kind} [{', '.join(map(_told, value))}]"
+    if isinstance(value, (set, frozenset)):
+        return f"{kind} {{{', '.join(sorted(map(_told, value)))}}}"
+    if callable(value):
+        return f"{kind} {value.__module__}.{value.__qualname__}"
+    return f"{kind} {value!r}"
