@@ -10,6 +10,7 @@ import itertools
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
+from asyncpool import raised
 from asyncpool.dispatch import decisions as d
 from asyncpool.dispatch.dispatcher import Dispatcher
 from asyncpool.dispatch.records import Death, JobRecord, Phase
@@ -17,6 +18,7 @@ from asyncpool.jobs import JobState
 from asyncpool.retry import Retry
 
 START = 1000.0
+ERROR = raised.encode(LookupError())
 
 
 class Function:
@@ -46,18 +48,24 @@ class World:
 
     def __init__(self, **options: int) -> None:
         self.now = START
-        self.dispatcher = Dispatcher(random=lambda: 0.5, **options)
-        self.processes: dict[int, Process] = {}
-        self.jobs: dict[int, JobRecord] = {}
-        self.endings: dict[int, list[d.Ending]] = {}
-        self.resolved = 0
         self.executions: Counter[int] = Counter()
         self.deaths_of: Counter[int] = Counter()  # deaths of a worker while it ran that job
         self.decided: list[d.Decision] = []
+        self._options = options
         self._numbers = itertools.count(1)
-        self._settling = False
+        self._begin()
         self.dispatcher.opened(self.now)
         self.perform()
+
+    def _begin(self) -> None:
+        """Have a new dispatcher, which knows of nothing yet."""
+        self.dispatcher = Dispatcher(random=lambda: 0.5, **self._options)
+        self.processes: dict[int, Process] = {}
+        self.jobs: dict[int, JobRecord] = {}
+        self.endings: dict[int, list[d.Ending]] = {}
+        self.ended = 0
+        self.untold = 0  # ended, and their callers are not to be told yet
+        self._settling = False
 
     # Carrying out decisions
 
@@ -92,7 +100,7 @@ class World:
         assert not self.endings[job.number], f"{job!r} was resolved before, now as {ending!r}"
         assert job.state.ended
         self.endings[job.number].append(ending)
-        self.resolved += 1
+        self.ended += 1
 
     def _recall(self, serial: int) -> None:
         process = self.processes[serial]
@@ -123,9 +131,12 @@ class World:
         )
         self.jobs[job.number] = job
         self.endings[job.number] = []
-        self.dispatcher.submitted(job, self.now)
+        self._hand_in(job, delay)
         self.perform()
         return job
+
+    def _hand_in(self, job: JobRecord, delay: float) -> None:
+        self.dispatcher.submitted(job, self.now)
 
     def cancel(self, job: JobRecord) -> None:
         self._settling = True  # freed workers may be idle for a moment
@@ -200,7 +211,7 @@ class World:
                 dispatcher.returned(serial, number, attempt, b"", 1e-6, self.now)
             else:
                 dispatcher.raised(
-                    serial, number, attempt, b"", 1e-6, self.now, retryable=lambda: True
+                    serial, number, attempt, ERROR, 1e-6, self.now, retryable=lambda: True
                 )
         dispatcher.batch_over(self.now)
         self.perform()
@@ -236,7 +247,7 @@ class World:
         self._no_job_is_in_two_places()
         self._nothing_waits_beside_an_idle_worker()
         self._nobody_is_too_many()
-        unfinished = len(self.jobs) - self.resolved
+        unfinished = len(self.jobs) - self.ended - self.untold
         assert len(self.dispatcher.unfinished) == unfinished, "a job was lost, or ended unheard"
 
     def _no_job_is_in_two_places(self) -> None:
