@@ -82,8 +82,7 @@ class Flow:
             job = self.ready.peek()
             if job is None:
                 return
-            cost = job.function.seconds + pace.OVERHEAD_SECONDS
-            if worker.backlog + cost > pace.WINDOW_SECONDS:
+            if worker.backlog + pace.cost_of(job) > pace.WINDOW_SECONDS:
                 return
             self.ready.pop()
             self._send(worker, job, sends, now)
@@ -99,7 +98,7 @@ class Flow:
             self._desk.want(now + STALL_SECONDS)
         job.state = _SENT
         job.worker = worker
-        job.cost = job.function.seconds + pace.OVERHEAD_SECONDS
+        job.cost = pace.cost_of(job)
         worker.backlog += job.cost
         worker.sent.append(job)
         send = sends.get(worker.serial)

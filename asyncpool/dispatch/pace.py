@@ -7,7 +7,7 @@ has just taken long, is sent alone.
 
 from __future__ import annotations
 
-from .records import Paced
+from .records import JobRecord, Paced
 
 WINDOW_SECONDS = 0.001
 WINDOW_JOBS = 64
@@ -16,7 +16,15 @@ WINDOW_JOBS = 64
 OVERHEAD_SECONDS = 15e-6
 """What a call costs a worker beside the function itself; keeps the window of no-ops finite."""
 
+ALONE_SECONDS = 1e9
+"""What a job counts for that is to be alone with its worker."""
+
 _MEMORY = 8
+
+
+def cost_of(job: JobRecord) -> float:
+    """Return the seconds of its worker that a job is expected to take."""
+    return ALONE_SECONDS if job.alone else job.function.seconds + OVERHEAD_SECONDS
 
 
 def observe(function: Paced, seconds: float) -> None:

@@ -53,6 +53,9 @@ class JobRecord:
     errors = 0
     cost = 0.0
     worker: WorkerRecord | None = None
+    alone = (
+        False  # its worker may have nothing beside it, so that a death is charged to the right job
+    )
     accepted = True  # with a journal: once it is recorded
     late_on: bytes | None = None  # `retry.on` of a recovered job: its classes are not loaded yet
     is_void = False  # it ended without having had its chance: its id may be used again

@@ -16,15 +16,19 @@ Where: TypeAlias = "tuple[int, int]"
 
 
 class Open:
-    """An unfinished job: its submission, and the attempts that were not the last."""
+    """An unfinished job: its submission, and the attempts that were not the last.
 
-    __slots__ = ("crashes", "errors", "named", "retries", "submitted", "worker")
+    `alone`: it is to run with nothing behind it, as its last owner may have died of it.
+    """
+
+    __slots__ = ("alone", "crashes", "errors", "named", "retries", "submitted", "worker")
 
     def __init__(self, submitted: Where, named: bool) -> None:
         self.submitted = submitted
         self.named = named
         self.retries: tuple[Where, ...] = ()
         self.worker: int | None = None
+        self.alone = False
         self.crashes = 0
         self.errors = 0
 
@@ -163,13 +167,20 @@ class Index:
             self._forget(key)
 
     def running(self) -> Iterator[tuple[str, Open, int, float]]:
-        """Yield what each worker may have been running: id, job, pid and when it was sent.
+        """Yield what the workers were running for sure: id, job, pid and when it was sent."""
+        for suspect in self.workers.values():
+            if len(suspect.time) == 1:
+                ((only, sent_at),) = suspect.time.items()
+                yield only, self.unfinished[only], suspect.pid, sent_at
 
-        Of all that a worker was sent, only the first that has not ended can have begun.
+    def entangled(self) -> Iterator[Open]:
+        """Yield the jobs of workers that had several: any of them may have been running.
+
+        Its ACKs are not recorded, and what it wrote last was never read.
         """
         for suspect in self.workers.values():
-            first = next(iter(suspect.time))
-            yield first, self.unfinished[first], suspect.pid, suspect.time[first]
+            if len(suspect.time) > 1:
+                yield from (self.unfinished[key] for key in suspect.time)
 
     def moved(self, where: dict[Where, Where]) -> Index:
         """Return a copy for a file in which the lines stand elsewhere."""
@@ -178,6 +189,7 @@ class Index:
             moved = copy.unfinished[key] = Open(where[job.submitted], job.named)
             moved.retries = tuple(where[line] for line in job.retries)
             moved.worker, moved.crashes, moved.errors = job.worker, job.crashes, job.errors
+            moved.alone = job.alone
         for key, done in self.finished.items():
             lines = where[done.submitted], where[done.finished]
             copy.finished[key] = Ended(*lines, done.named, done.time)

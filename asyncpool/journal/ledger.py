@@ -121,6 +121,8 @@ class Ledger:
             self._seq = 0
         self._sync_directory()  # the last owner may have died just before it
         charges = [_charge(*suspect, now) for suspect in self.index.running()]
+        for job in self.index.entangled():
+            job.alone = True
         # First: of charges that were torn apart, those that are left must not make it the turn of
         # the next job of the same worker.
         opened: Note = ("opened", "", records.opened(os.getpid(), now), ())

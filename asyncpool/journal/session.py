@@ -33,6 +33,7 @@ class Unfinished:
         self.retries = retries
         self.crashes = job.crashes
         self.errors = job.errors
+        self.alone = job.alone
 
     @property
     def id(self) -> str:
@@ -150,6 +151,7 @@ def job_record(
         submitted_at=submitted["time"] - wall_offset,
     )
     job.crashes, job.errors = found.crashes, found.errors
+    job.alone = found.alone or found.crashes > 0
     if late_on is not None:
         job.late_on = late_on
     if found.retries:

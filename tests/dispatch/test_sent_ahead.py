@@ -28,3 +28,26 @@ def test_what_was_sent_ahead_is_told_to_be_back_in_its_old_order() -> None:
     assert process.tickets[0] is second
     world.run_to_the_end()
     assert world.executions == {1: 1, 2: 1, 3: 1}
+
+
+def test_what_is_to_run_alone_has_its_worker_for_itself() -> None:
+    world = World(workers=1)
+    (process,) = world.processes.values()
+    world.become_ready(process)
+    short = Function(1e-6)
+    world.submit(short)
+    jobs = [world.submit(short) for _ in range(5)]
+    jobs[2].alone = True
+    world.begin(process)
+    world.end(process)
+    world.deliver(process)
+    assert list(process.tickets) == jobs[:2]
+    for _ in range(2):
+        world.begin(process)
+        world.end(process)
+    world.deliver(process)
+    assert list(process.tickets) == [jobs[2]]
+    world.begin(process)
+    world.end(process)
+    world.deliver(process)
+    assert list(process.tickets) == jobs[3:]

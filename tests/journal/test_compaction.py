@@ -43,7 +43,8 @@ def fill(ledger: Ledger) -> None:
     now = round(time.time(), 3)  # as it is written
     ledger.write([finished("ended", b"1"), finished("named", b"2", time=now)], sync=False)
     ledger.write([retried("retried", crashes=1, errors=2)], sync=False)
-    ledger.write([sent("running", "next", worker=2, pid=78, time=6.0)], sync=False)
+    ledger.write([sent("running", worker=2, pid=78, time=6.0)], sync=False)
+    ledger.write([sent("next", "waiting", worker=3, pid=79, time=7.0)], sync=False)
 
 
 def contents(ledger: Ledger) -> dict[str, object]:

@@ -90,10 +90,10 @@ def test_what_the_clock_said_does_not_matter(path: str, times: tuple[float, floa
         [
             *(submitted("a"), sent("a", worker=1, time=before), finished("a", time=after)),
             *(submitted("b"), sent("b", worker=1, time=after)),
-            *(submitted("c"), sent("c", worker=1, time=before)),
+            *(submitted("c"), sent("c", worker=2, time=before)),
         ],
     )
-    assert charges(path) == {"b": (1, 0), "c": (0, 0)}
+    assert charges(path) == {"b": (1, 0), "c": (1, 0)}
 
 
 def test_a_torn_record_is_cut_off_wherever_it_was_torn(
@@ -162,10 +162,19 @@ def test_a_record_that_somebody_changed_is_not_given(path: str) -> None:
 # Charges
 
 
-def test_only_what_a_worker_had_begun_is_charged(path: str) -> None:
+def test_only_what_a_worker_had_begun_for_sure_is_charged(path: str) -> None:
     jobs = [submitted(key) for key in "abcd"]
     write(path, [*jobs, sent("a", "b", worker=1), sent("c", worker=2, pid=78)])
-    assert charges(path) == {"a": (1, 0), "b": (0, 0), "c": (1, 0), "d": (0, 0)}
+    assert charges(path) == {"a": (0, 0), "b": (0, 0), "c": (1, 0), "d": (0, 0)}
+
+
+def test_the_others_are_to_run_alone_next_time(path: str) -> None:
+    jobs = [submitted(key) for key in "abcd"]
+    write(path, [*jobs, sent("a", "b", worker=1), sent("c", worker=2, pid=78)])
+    with closing(Ledger.open(journal(path))) as ledger:
+        ledger.compact()
+        alone = [key for key, job in ledger.index.unfinished.items() if job.alone]
+    assert alone == ["a", "b"]
 
 
 def test_a_charge_is_told_as_an_attempt(path: str) -> None:
@@ -214,7 +223,7 @@ def test_it_is_the_turn_of_the_next_when_the_first_has_ended(path: str) -> None:
 def test_charges_that_were_torn_apart_charge_nobody_else(path: str) -> None:
     write(path, [submitted(key) for key in "abcd"])
     with closing(Ledger.open(journal(path))) as ledger:
-        ledger.write([sent("a", "b", worker=1), sent("c", "d", worker=2)], sync=True)
+        ledger.write([sent("a", worker=1), sent("c", worker=2)], sync=True)
     before = os.path.getsize(path)
     assert charges(path) == {"a": (1, 0), "b": (0, 0), "c": (1, 0), "d": (0, 0)}
     data = Path(path).read_bytes()

@@ -63,7 +63,7 @@ class Model:
 
     def owner_died(self) -> None:
         for jobs in self.sent.values():
-            if jobs:
+            if len(jobs) == 1:  # of several, nobody knows which was running
                 self.jobs[jobs[0]].crashes += 1
         self.sent.clear()
 
