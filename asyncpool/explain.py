@@ -123,9 +123,7 @@ def unpickling_failed(
 
 def _crashed(job: JobRecord, attempts: tuple[Attempt, ...], crash: Crash) -> WorkerCrashed:
     death = crash.death
-    if death.why == PARENT_DIED:
-        cause = f"was running it when {death.why},"
-    elif death.why:
+    if death.why and death.why != PARENT_DIED:
         cause = f"broke the protocol and was killed ({death.why})"
     else:
         cause = cause_of(death)
@@ -164,6 +162,8 @@ def cause_of(death: Death) -> str:
         return text
     if death.exit_code is not None:
         return f"exited with code {death.exit_code}"
+    if death.why == PARENT_DIED:
+        return f"was running it when {death.why},"
     if death.why:
         return f"did not come to life: {death.why}"
     # asyncio says 255 in both cases.

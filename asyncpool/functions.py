@@ -52,6 +52,7 @@ class FunctionTable:
         self._next_number = 1
         self._by_payload: dict[bytes, Function] = {}  # least recently used first
         self._importable: dict[object, Function] = {}
+        self._adopted: dict[bytes, Function] = {}
         self._captured: dict[object, tuple[Function, tuple[object, ...]]] = {}
         self.forgotten: list[int] = []
         """Numbers that workers need not remember; whoever tells them empties the list."""
@@ -78,9 +79,12 @@ class FunctionTable:
 
     def adopt(self, name: str, reference: bytes) -> Function:
         """Return the entry of a function that a journal names, without importing it."""
-        function = self._enter(name, references.revived(reference))
-        function.reference = reference
-        self._shrink(function)
+        function = self._adopted.get(reference)
+        if function is None:
+            function = self._enter(name, references.revived(reference))
+            function.reference = reference
+            self._adopted[reference] = function
+            self._shrink(function)
         return function
 
     def _enter(self, name: str, payload: bytes) -> Function:
@@ -126,6 +130,7 @@ class FunctionTable:
             self.forgotten.append(function.number)
         self._importable = {f: e for f, e in self._importable.items() if e not in gone}
         self._captured = {f: e for f, e in self._captured.items() if e[0] not in gone}
+        self._adopted = {r: e for r, e in self._adopted.items() if e not in gone}
 
 
 def _is(one: object, other: object) -> bool:

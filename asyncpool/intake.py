@@ -63,6 +63,8 @@ class Intake:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._performer: Performer | None = None
         self._session: Session | None = None
+        self.left: dict[str, str] = {}
+        """Unfinished jobs of the journal that only another script can run: id and script."""
         self._closed = False
         self._enqueued = 0
         self._settling = False
@@ -137,18 +139,22 @@ class Intake:
         record.handle = job
         if options.id is not None:
             record.call = call
-        function.users += 1
-        self._book.add(record)
-        if self._narrator.heard:
-            self._narrator.submitted(record)
         if self._session is not None and call is not None:
+            self._session.submit(record, call, options.delay)  # first, as it may raise
+            self._enter(record)
             record.accepted = False
             self._dispatcher.announced(record)
-            self._session.submit(record, call, options.delay)
         else:
+            self._enter(record)
             self._dispatcher.submitted(record, now)
             self._acting.act()
         return job
+
+    def _enter(self, record: JobRecord) -> None:
+        record.function.users += 1
+        self._book.add(record)
+        if self._narrator.heard:
+            self._narrator.submitted(record)
 
     async def enqueue(
         self,
@@ -158,12 +164,13 @@ class Intake:
         kwargs: dict[str, Any],
     ) -> Job[Any]:
         """Wait for room, queue a call, wait until it is accepted; see `Submitter.enqueue`."""
-        known = self._next_number
         job = await self.admit(options, fn, args, kwargs)
+        record = job._record
+        is_new = record.number == self._next_number - 1
         try:
             await job.accepted()
         except asyncio.CancelledError:
-            if job._record.number >= known:  # nobody else has it
+            if is_new and not record.is_shared:
                 job.cancel()
             raise
         return job
@@ -188,9 +195,13 @@ class Intake:
         finally:
             self._room.admit()  # no job may have come of it
 
-    def recover(self, found: journal.Unfinished) -> Job[Any]:
-        """Queue a job that the journal brought back."""
+    def recover(self, found: journal.Unfinished) -> Job[Any] | None:
+        """Queue a job that the journal brought back; None: it waits for the script it is of."""
         loop = self.here()
+        script = found.foreign_script
+        if script is not None:
+            self.left[found.id] = script
+            return None
         name, call = found.submitted["function"], found.call
         number = self._next_number
         self._next_number += 1
@@ -198,10 +209,7 @@ class Intake:
         record = journal.job_record(found, number, function, revived(call.payload), loop.time)
         job: Job[Any] = RecoveredJob(self, record, loop)
         record.handle = job
-        function.users += 1
-        self._book.add(record)
-        if self._narrator.heard:
-            self._narrator.submitted(record)
+        self._enter(record)
         self._dispatcher.recovered(record, loop.time())
         return job
 
@@ -233,15 +241,23 @@ class Intake:
             if record.is_void:
                 return None
             theirs, their_name = record.call, record.function.name
+        elif id in self.left:
+            raise DuplicateJob(
+                f"the id {id!r} belongs to an unfinished job of the script {self.left[id]}, which "
+                f"runs when that script opens the journal: use another id here"
+            )
         else:
             ended = self._session.find(id) if self._session is not None else None
             if ended is None:
                 return None
             theirs, their_name = journal.call_of(ended[0]), ended[0]["function"]
         if not is_same(theirs, call):
+            other = (
+                f"of {their_name}, not of {name}" if their_name != name else "with other arguments"
+            )
             raise DuplicateJob(
-                f"the id {id!r} belongs to another call, of {their_name}: an id names one call, "
-                f"and this one is of {name}"
+                f"the id {id!r} belongs to another call, {other}: an id names one call of one "
+                f"function for as long as it is remembered, so use another id for this one"
             )
         return self.job(id)
 
@@ -285,7 +301,8 @@ class Intake:
         """
         record = self._book.find(id)
         job = self._book.handle(record) if record is not None else None
-        if job is not None:
+        if record is not None and job is not None:
+            record.is_shared = True
             return job
         ended = self._session.find(id) if self._session is not None else None
         if ended is not None:

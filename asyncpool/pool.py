@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import time
@@ -37,6 +38,8 @@ from .retry import DEFAULT_RETRY, Retry
 from .room import Room
 from .submitter import Submitter
 from .testing import Chaos
+
+logger = logging.getLogger("asyncpool")
 
 DUMP_SECONDS = 5.0
 """How long `dump_stack` waits for an answer."""
@@ -80,6 +83,8 @@ class Pool(Submitter):
         check_count("max_tasks_per_child", max_tasks_per_child, 1)
         check_count("max_memory_per_child", max_memory_per_child, 1)
         if not (journal is None or isinstance(journal, Journal)):
+            if not isinstance(journal, (str, os.PathLike)):
+                raise TypeError(f"journal must be a path or an asyncpool.Journal, not {journal!r}")
             journal = Journal(journal)
         max_workers = usable_cpus() if max_workers is None else max_workers
         self._setup = _setup(initializer, initargs, preload, env, chaos, max_memory_per_child)
@@ -92,8 +97,7 @@ class Pool(Submitter):
         )
         self._life = _Life.NEW
         self._interrupts = Interrupts(None)
-        self.recovered: list[Job[Any]] = []
-        """The unfinished jobs that the journal brought back, in the order of their submission."""
+        self._recovered: list[Job[Any]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._crew: Crew | None = None
         self._journal = journal
@@ -152,11 +156,19 @@ class Pool(Submitter):
         """Queue what is unfinished, before anything new."""
         try:
             async for found in session.unfinished():
-                self.recovered.extend(map(self._intake.recover, found))
+                self._recovered += filter(None, map(self._intake.recover, found))
                 self._open_crew.act()
         except BaseException:  # nobody will leave a block that was never entered
             await self._end()
             raise
+        if left := self._intake.left:
+            logger.warning(
+                "%d unfinished jobs of journal %s wait until the script that they are of opens it: "
+                "%s",
+                len(left),
+                session.path,
+                ", ".join(sorted(set(left.values()))),
+            )
 
     async def __aexit__(
         self,
@@ -273,6 +285,15 @@ class Pool(Submitter):
         return self._crew
 
     # Looking and meddling
+
+    @property
+    def recovered(self) -> list[Job[Any]]:
+        """The jobs that the journal brought back unfinished, in the order of their submission.
+
+        They are queued already, and stay in this list when they have ended. One that fails with
+        nobody awaiting it is told in one line by the logger `asyncpool`.
+        """
+        return self._recovered
 
     def job(self, id: str) -> Job[Any]:
         """Return the job of that id. Raises KeyError if it is unknown or forgotten.

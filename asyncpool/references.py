@@ -7,10 +7,11 @@ the main script, when the job runs again.
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import sys
 from collections.abc import Callable
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
 from . import by_value, raised
@@ -42,7 +43,7 @@ def _reference(what: str, name: str, value: object, advice: str) -> bytes:
     why = "a restarted program could not import it"
     try:
         data = pickle.dumps(value, PROTOCOL)
-        if b"__main__" not in data or _main_has_a_file():
+        if b"__main__" not in data or main_file() is not None:
             return data
         finder = _Finder()
         finder.dump(value)
@@ -54,11 +55,6 @@ def _reference(what: str, name: str, value: object, advice: str) -> bytes:
     raise SerializationError(
         f"{what}, {why} ({finder.found} is of no file): {advice}", fn_name=name
     )
-
-
-def _main_has_a_file() -> bool:
-    file = getattr(sys.modules["__main__"], "__file__", None)
-    return file is not None and not file.startswith("<")  # as "<stdin>" does
 
 
 class _Finder(pickle.Pickler):
@@ -74,7 +70,32 @@ class _Finder(pickle.Pickler):
         return NotImplemented
 
 
+def script_of(call: Call) -> str | None:
+    """Return the file of the main module, if the call refers to something in it."""
+    if b"__main__" not in call.function and b"__main__" not in call.payload:
+        return None
+    return main_file()
+
+
+def main_file() -> str | None:
+    """Return the file of the main module, if it has one."""
+    file: str | None = getattr(sys.modules["__main__"], "__file__", None)
+    if file is None or file.startswith("<"):  # as "<stdin>" does
+        return None
+    return os.path.abspath(file)
+
+
 # Back
+
+
+def is_found(call: Call) -> bool:
+    """Whether all is there that the call refers to, as far as this program has it loaded."""
+    try:
+        load(call.function)
+        load(call.payload)
+    except (Exception, SystemExit):
+        return False
+    return True
 
 
 def revived(reference: bytes) -> bytes:
@@ -87,7 +108,7 @@ def revived(reference: bytes) -> bytes:
         return reference
     try:
         return by_value.dumps(load(reference))
-    except Exception:
+    except (Exception, SystemExit):  # of a user's __setstate__: its worker will meet it, too
         return reference
 
 
@@ -111,14 +132,14 @@ def is_same(one: Call, other: Call) -> bool:
 
     Equal values need not pickle to equal bytes: a set has another order in another process.
     """
-    if one == other:
-        return True
-    if one.function != other.function:
-        return False
     try:
-        return _equal(load(one.payload), load(other.payload))
-    except Exception:  # what cannot be rebuilt or compared is not known to be the same
+        return all(map(_is_same_pickle, one, other))
+    except (Exception, SystemExit):  # what cannot be rebuilt is not known to be the same
         return False
+
+
+def _is_same_pickle(one: bytes, other: bytes) -> bool:
+    return one == other or _equal(load(one), load(other))
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -133,6 +154,8 @@ def _equal(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
     if kind is float:
         return repr(one) == repr(other)  # NaN is the same, 0.0 and -0.0 are not
+    if kind is MethodType:
+        return _equal((one.__func__, one.__self__), (other.__func__, other.__self__))
     if getattr(kind, "__eq__", None) is object.__eq__ and not isinstance(one, (type, FunctionType)):
         return _equal(one.__reduce_ex__(PROTOCOL), other.__reduce_ex__(PROTOCOL))
     return bool(one == other)

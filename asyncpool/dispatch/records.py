@@ -58,6 +58,7 @@ class JobRecord:
     )
     accepted = True  # with a journal: once it is recorded
     late_on: bytes | None = None  # `retry.on` of a recovered job: its classes are not loaded yet
+    is_shared = False  # others may hold its handle than who submitted it
     is_void = False  # it ended without having had its chance: its id may be used again
     call: Any = None  # of a job with a name: what it calls, to be told from another call
     attempts: tuple[AttemptRecord, ...] = ()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from .. import raised
 from ..crew import Crew
 from ..dispatch import decisions
 from ..dispatch.decisions import Cancelled, NoWorkers, Refused, Resolve, Send
@@ -15,6 +17,8 @@ from ..errors import JournalWriteError
 from . import endings, records
 from .interrupts import Interrupts
 from .recorder import Batch, Recorder
+
+logger = logging.getLogger("asyncpool")
 
 T = TypeVar("T")
 
@@ -70,32 +74,39 @@ class DurableCrew(Crew):
         elif isinstance(ending, (NoWorkers, Refused)):
             # No end to be recorded: the job may run in a later life, or was never accepted.
             self._audience.resolved(job, ending)
-        else:
-            self._note_end(job, ending)
+        elif self._note_end(job, ending):
             batch = self.recorder.next
             batch.endings.append(decision)
             batch.sync |= self._durable_results
             self._untold += 1
+        else:
+            self._audience.resolved(job, ending)
 
-    def _note_end(self, job: JobRecord, ending: decisions.Ending) -> None:
+    def _note_end(self, job: JobRecord, ending: decisions.Ending) -> bool:
         now = time.time()
-        self._note("finished", job, endings.body(job, ending, now, self._wall_offset), now)
+        try:
+            body = endings.body(job, ending, now, self._wall_offset)
+        except Exception as error:  # no memory for a large one: its caller gets it all the same
+            logger.exception("the end of job %s cannot be recorded", job.id)
+            self._audience.journal_failed(f"{type(error).__name__}: {raised.text(error)}")
+            return False
+        self._note("finished", job, body, now)
+        return True
 
     def recorded(self, batch: Batch, error: JournalWriteError | None) -> None:
         """Do what waited for this batch, also if it could not be written."""
         now = self._loop.time()
-        failed = error is not None and bool(batch.sends or batch.endings)
         try:
-            if error is None:
+            if error is None or not batch.refused:
                 _each(batch.submitted, lambda job: self._accept(job, now))
             else:
-                _each(batch.submitted, lambda job: self._refuse(job, error))
+                _each(batch.submitted, lambda job: self._decide(job, batch.refused, error, now))
             _each(batch.sends, lambda send: self._release(send, now))
             _each(batch.endings, self._tell)
         except BaseException:  # a Ctrl-C in this very moment: the rest still has to be done
             self._loop.call_soon(self.recorded, batch, error)
             raise
-        if failed:
+        if batch.is_incomplete:
             self._audience.journal_failed(str(error))
         self.act()
         self.check_all_gone()
@@ -106,7 +117,12 @@ class DurableCrew(Crew):
             self._dispatcher.accepted(job, now)
             self._audience.accepted(job)
 
-    def _refuse(self, job: JobRecord, error: JournalWriteError) -> None:
+    def _decide(
+        self, job: JobRecord, refused: set[str], error: JournalWriteError, now: float
+    ) -> None:
+        if job.id not in refused:
+            self._accept(job, now)
+            return
         own = JournalWriteError(str(error), errno=error.errno)
         own.__cause__ = error.__cause__
         self._dispatcher.refused(job, own)

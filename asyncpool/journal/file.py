@@ -57,18 +57,28 @@ class JournalFile:
         except OSError as error:
             if isinstance(error, JournalWriteError):
                 raise
-            raise failed(f"journal {path} cannot be opened", error) from error
+            there = os.path.lexists(path)
+            what = "cannot be opened" if there else f"cannot be made in {os.path.dirname(path)}"
+            raise failed(f"journal {path} {what}", error) from error
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield all that stands in the file."""
+        """Yield all that stands in the file. Raises JournalWriteError, as `read` does."""
         offset = 0
-        while chunk := os.pread(self.fd, CHUNK, offset):
+        while chunk := self.read(offset, CHUNK):
             offset += len(chunk)
             yield chunk
 
     def read(self, offset: int, size: int) -> bytes:
         """Return that part of the file."""
-        return os.pread(self.fd, size, offset)
+        try:
+            return os.pread(self.fd, size, offset)
+        except OSError as error:
+            raise failed(f"journal {self.path} cannot be read", error) from error
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was given up."""
+        return self.fd < 0
 
     def append(self, data: bytes, *, sync: bool) -> None:
         """Write all of it or nothing; with `sync`, return when it is on the disk.
@@ -98,7 +108,14 @@ class JournalFile:
             self._poison(why, error)
 
     def check_place(self) -> None:
-        """Raise JournalWriteError, now and ever after, if it is no longer where it was."""
+        """Raise JournalWriteError, now and ever after, if it is not where, or what, it was."""
+        if os.fstat(self.fd).st_size != self.size:
+            self._poison(
+                JournalWriteError(
+                    f"journal {self.path} was cut or added to by another program while it was "
+                    f"open: `asyncpool journal verify` tells what is left"
+                )
+            )
         if not is_at(self.fd, self.path):
             self._poison(
                 JournalWriteError(

@@ -12,13 +12,13 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import JournalWriteError
 from . import records
 from .file import JournalFile, failed, write_all
-from .index import Ended, Index, Open, Where
-from .lines import Record, seal, unseal
+from .index import Index, Open, Where
+from .lines import Record, is_sealed, seal, unseal
 from .options import Journal
 from .reading import Reading
 
@@ -35,6 +35,13 @@ GARBAGE_WHILE_OPEN = 16 << 20
 """How many bytes, beyond twice of what matters, a journal may have before it is rewritten."""
 
 BATCH = 1 << 20
+
+
+class Unwritten(NamedTuple):
+    """Notes that the disk did not take, and why."""
+
+    error: JournalWriteError
+    notes: list[Note]
 
 
 class Ledger:
@@ -150,6 +157,28 @@ class Ledger:
             self._take_in(note, (offset, len(line)))
             offset += len(line)
 
+    def write_what_fits(self, notes: Sequence[Note], *, sync: bool) -> Unwritten | None:
+        """Append what the disk takes, and return the rest: a large record may find no room."""
+        try:
+            self.write(notes, sync=sync)
+        except JournalWriteError as error:
+            if self.is_poisoned or len(notes) < 2:
+                return Unwritten(error, list(notes))
+        else:
+            return None
+        half = len(notes) // 2
+        parts = [self.write_what_fits(part, sync=False) for part in (notes[:half], notes[half:])]
+        rest = [part for part in parts if part is not None]
+        if not rest:
+            return None
+        lost = [note for part in rest for note in part.notes]
+        try:
+            if sync and len(lost) < len(notes):
+                self.sync()
+        except JournalWriteError as error:
+            return Unwritten(error, list(notes))
+        return Unwritten(rest[-1].error, lost)
+
     def _take_in(self, note: Note, where: Where) -> None:
         kind, job_id, _, facts = note
         index = self.index
@@ -188,15 +217,11 @@ class Ledger:
 
     # Looking
 
-    def find(self, id: str) -> Ended | None:
-        """Return where the end of that job stands, if it is remembered."""
-        return self.index.finished.get(id)
-
     def read_end(self, id: str) -> tuple[Record, Record] | None:
         """Return the submission and the end of a job that is remembered."""
         with self._swapping:  # or the file might be exchanged between the look and the reading
             ended = self.index.finished.get(id)
-            if ended is None:
+            if ended is None or self._file.is_closed:
                 return None
             return self.read(ended.submitted), self.read(ended.finished)
 
@@ -204,8 +229,14 @@ class Ledger:
         """Return a record that was written or replayed. Raises JournalWriteError if it is gone."""
         record = unseal(self._file.read(*where))
         if record is None:
-            raise JournalWriteError(f"journal {self.path} was changed by somebody else")
+            raise self._changed()
         return record
+
+    def _changed(self) -> JournalWriteError:
+        return JournalWriteError(
+            f"journal {self.path} was changed by another program while it was open: "
+            f"`asyncpool journal verify` tells what is left"
+        )
 
     # Compaction
 
@@ -228,8 +259,8 @@ class Ledger:
         try:
             index, seq = self._copy_into(new)
             disk.sync(new.fd)
+            disk.replace(beside, self.path)
             with self._swapping:
-                disk.replace(beside, self.path)
                 new.path = self.path
                 old, self._file = self._file, new
                 self.index, self._seq = index, seq
@@ -265,7 +296,10 @@ class Ledger:
         copy.add(seal(0, records.title(self._seq, now)))
         for where in lines:
             moved[where] = (copy.size, where[1])
-            copy.add(self._file.read(*where))
+            line = self._file.read(*where)
+            if not is_sealed(line):
+                raise self._changed()
+            copy.add(line)
         bodies = [records.opened(os.getpid(), now)]
         for worker, suspect in self.index.workers.items():
             for job_id, sent_at in suspect.time.items():

@@ -24,13 +24,17 @@ def seal(seq: int, body: str) -> bytes:
     return b'%b,"crc":"%08x"}\n' % (text, crc32(text))
 
 
+def is_sealed(line: bytes) -> bool:
+    """Whether a line, its newline included, is as it was sealed."""
+    return line[-SEAL_SIZE:] == b',"crc":"%08x"}\n' % crc32(line[:-SEAL_SIZE])
+
+
 def unseal(line: bytes) -> Record | None:
     """Return the record on a line, its newline included; None if it is not as it was sealed."""
-    text = line[:-SEAL_SIZE]
-    if line[-SEAL_SIZE:] != b',"crc":"%08x"}\n' % crc32(text):
+    if not is_sealed(line):
         return None
     try:
-        record = _decode(text.decode() + "}")
+        record = _decode(line[:-SEAL_SIZE].decode() + "}")
     except (ValueError, RecursionError):  # never sealed by us, though its checksum is right
         return None
     return record if type(record.get("seq")) is int and type(record.get("kind")) is str else None

@@ -26,6 +26,8 @@ class Journal:
     _disk: Disk = field(default_factory=Disk, kw_only=True, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.path, (str, os.PathLike)):
+            raise TypeError(f"a journal's path must be a str or PathLike, not {self.path!r}")
         path = os.fspath(self.path)
         if not isinstance(path, str) or not path or "\0" in path:
             raise ValueError(f"a journal's path is a text that is not empty, not {path!r}")

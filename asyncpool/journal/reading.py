@@ -2,7 +2,8 @@
 
 A crash leaves a tail: a record that was not written whole, or blocks of NULs that the file system
 had promised. Nothing good can follow it. So what is broken with no good record behind it is a
-tail, which was never acknowledged; what is broken in front of a good record is damage.
+tail, which was never acknowledged; what is broken in front of a good record is damage. So is a
+line that was written to its newline and holds no NULs: no crash leaves such a one.
 """
 
 from __future__ import annotations
@@ -82,12 +83,14 @@ class Reading:
 
     def _broken(self, line: bytes, offset: int) -> None:
         if self.seq < 0 and (offset or not _may_be_torn_title(line)):
-            raise self.corrupt(0, "it does not begin like a journal: is it another program's?")
+            raise self.corrupt(0, "it does not begin like a journal; maybe it is something else")
         if self.tail is None:
             self.tail = Tail(offset, 0)
         self.tail = Tail(self.tail.offset, offset + len(line) - self.tail.offset)
         if _ends_in_record(line):
             raise self.corrupt(self.tail.offset, GOOD_BEHIND_BROKEN)
+        if line.endswith(b"\n") and b"\0" not in line and line != b"\n":
+            raise self.corrupt(self.tail.offset, "a record is broken, though it was written whole")
 
     def _check(self, record: Record, offset: int) -> None:
         if self.tail is not None:

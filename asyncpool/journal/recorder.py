@@ -15,7 +15,7 @@ from typing import Protocol
 from ..dispatch.decisions import Resolve, Send
 from ..dispatch.records import JobRecord
 from ..errors import JournalWriteError
-from .ledger import Ledger, Note
+from .ledger import Ledger, Note, Unwritten
 from .scribe import Scribe
 
 logger = logging.getLogger("asyncpool")
@@ -41,12 +41,21 @@ class Batch:
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
     sync: bool = False
 
+    # What is known when it has been written, as far as that went
+
+    owed: int = 0
+    """How many of the first notes had failed before."""
+    refused: set[str] = field(default_factory=set)
+    """The ids of the submissions that failed."""
+    is_incomplete: bool = False
+    """Whether something else failed."""
+
 
 class Keeper(Protocol):
     """Who held back what is recorded now."""
 
     def recorded(self, batch: Batch, error: JournalWriteError | None) -> None:
-        """The batch was written, and with `sync` is on the disk; or it failed."""
+        """The batch was written, and with `sync` is on the disk; or some of it failed."""
 
 
 class Recorder:
@@ -95,20 +104,23 @@ class Recorder:
         self._at_work = batch
         if self._owed:
             batch.notes[:0] = self._owed
-            self._owed = []
+            batch.owed, self._owed = len(self._owed), []
         if not batch.notes and not (batch.sync and self._unsynced):
             self._written(None)
             return
         self._scribe.write(self._ledger, batch.notes, self._written, sync=batch.sync)
 
-    def _written(self, error: JournalWriteError | None) -> None:
+    def _written(self, unwritten: Unwritten | None) -> None:
         batch, self._at_work = self._at_work, None
         assert batch is not None
-        if error is not None:
-            self._failed(batch, error)
-        elif batch.notes or batch.sync:
+        error = None
+        if unwritten is not None:
+            error = unwritten.error
+            self._failed(batch, unwritten)
+        else:
             self._failing = False
-            self._unsynced = not batch.sync
+            if batch.notes or batch.sync:
+                self._unsynced = not batch.sync
         if (self._unsynced or self._owed) and self._timer is None:
             self._timer = self._loop.call_later(SYNC_SECONDS, self._sync_late)
         for waiter in batch.waiters:
@@ -120,16 +132,22 @@ class Recorder:
             if self._full or self.next.notes or self.next.waiters or self.next.sync:
                 self.arrange()
 
-    def _failed(self, batch: Batch, error: JournalWriteError) -> None:
-        """Owe what others rely on; what nobody was promised is dropped."""
+    def _failed(self, batch: Batch, unwritten: Unwritten) -> None:
+        """Owe what others rely on; what nobody was promised is refused."""
+        error, lost = unwritten
         if not self._failing:
             self._failing = True
             logger.error("%s", error)
+        refused = batch.refused = {note[1] for note in lost if note[0] == "submitted"}
+        owed = [note for note in lost if note[1] not in refused]
+        known = set(map(id, batch.notes[: batch.owed]))
+        batch.is_incomplete = any(id(note) not in known for note in owed)
         if self._ledger.is_poisoned:
             self._unsynced = False
             return
-        refused = {job.id for job in batch.submitted}
-        self._owed = [note for note in batch.notes if note[1] not in refused][-OWED_KEPT:]
+        self._owed = owed[-OWED_KEPT:]
+        if len(lost) < len(batch.notes):
+            self._unsynced = not batch.sync
         if refused:
             for later in (*self._full, self.next):
                 later.notes = [note for note in later.notes if note[1] not in refused]

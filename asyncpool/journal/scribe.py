@@ -15,11 +15,11 @@ from threading import Thread
 from typing import Any
 
 from ..errors import JournalWriteError
-from .ledger import Ledger, Note
+from .ledger import Ledger, Note, Unwritten
 
 logger = logging.getLogger("asyncpool")
 
-Told = Callable[["JournalWriteError | None"], None]
+Told = Callable[["Unwritten | None"], None]
 
 
 class Scribe:
@@ -63,19 +63,20 @@ class Scribe:
         """Let the thread write the notes, and call `told` in the loop when that is done."""
 
         def order() -> None:
-            error: JournalWriteError | None = None
+            unwritten: Unwritten | None = None
             try:
                 if notes:
-                    ledger.write(notes, sync=sync)
+                    unwritten = ledger.write_what_fits(notes, sync=sync)
                 else:
                     ledger.sync()
             except JournalWriteError as failed:
-                error = failed
+                unwritten = Unwritten(failed, [])
             except Exception as failed:  # a bug of ours must not look like a durable write
                 error = JournalWriteError(f"the journal failed: {type(failed).__name__}: {failed}")
                 error.__cause__ = failed
-            self._tell(told, error)
-            if error is None and notes:
+                unwritten = Unwritten(error, list(notes))
+            self._tell(told, unwritten)
+            if unwritten is None and notes:
                 ledger.tidy()
 
         self._orders.put(order)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from .. import raised
 from ..dispatch.records import NEVER, JobRecord
+from ..errors import SerializationError
 from ..functions import Function
 from ..jobs import JobState
-from ..references import Call
+from ..references import Call, is_found, main_file, script_of
 from ..retry import DEFAULT_RETRY
 from . import endings, records
 from .index import Open
@@ -21,7 +25,7 @@ from .options import Journal
 from .recorder import Keeper, Recorder
 from .scribe import Scribe, persist
 
-CHUNK = 500
+CHUNK = 100
 """How many unfinished jobs are read at a time, between which the loop gets its turn."""
 
 
@@ -45,6 +49,14 @@ class Unfinished:
         """What the job calls."""
         return call_of(self.submitted)
 
+    @property
+    def foreign_script(self) -> str | None:
+        """The script whose job this is, if that is another one and only it has what is called."""
+        script: str | None = self.submitted.get("script")
+        if script is None or script == main_file() or is_found(self.call):
+            return None
+        return script
+
 
 class Session:
     """An open journal, its thread and its recorder."""
@@ -54,12 +66,18 @@ class Session:
         self._scribe = scribe
         self._ledger = ledger
 
+    @property
+    def path(self) -> str:
+        """Where the journal is."""
+        return self._ledger.path
+
     @classmethod
     async def open(cls, options: Journal) -> Session:
         """Open and read the journal, without blocking the loop.
 
         Raises JournalLocked, JournalCorrupt, JournalWriteError, or JournalError.
         """
+        options = _placed(options)
         scribe = Scribe(asyncio.get_running_loop())
         opened: list[Ledger] = []
         try:
@@ -77,30 +95,43 @@ class Session:
 
     async def unfinished(self) -> AsyncIterator[list[Unfinished]]:
         """Yield the unfinished jobs of earlier lives, in the order of their submission."""
-        waiting = iter(self._ledger.index.unfinished.values())
-        while jobs := list(islice(waiting, CHUNK)):
-            yield await self._scribe.call(self._read, jobs)
+        # By ids: the first of them may end, and the file be rewritten, while the last are read.
+        waiting = iter(list(self._ledger.index.unfinished))
+        while ids := list(islice(waiting, CHUNK)):
+            yield await self._scribe.call(self._read, ids)
 
-    def _read(self, jobs: list[Open]) -> list[Unfinished]:
-        read = self._ledger.read
+    def _read(self, ids: list[str]) -> list[Unfinished]:
+        read, unfinished = self._ledger.read, self._ledger.index.unfinished
+        jobs = [unfinished[each] for each in ids]
         return [Unfinished(job, read(job.submitted), list(map(read, job.retries))) for job in jobs]
 
     def submit(self, job: JobRecord, call: Call, wait: float) -> None:
-        """Have a job recorded that was announced; `wait` is its delay in seconds."""
+        """Have a job recorded; `wait` is its delay in seconds.
+
+        Raises SerializationError for options that cannot be recorded, and then nothing is.
+        """
         now = round(time.time(), 3)  # as records tell it: a deadline of 2 s is one of 2 s in them
-        body = records.submitted(
-            id=job.id,
-            named=job.named,
-            fn_name=job.function.name,
-            time=now,
-            priority=job.priority,
-            deadline=None if job.deadline == NEVER else now + (job.deadline - job.submitted_at),
-            not_before=now + wait if wait else None,
-            timeout=job.timeout,
-            retry=job.retry,
-            function=call.function,
-            payload=call.payload,
-        )
+        try:
+            body = records.submitted(
+                id=job.id,
+                named=job.named,
+                fn_name=job.function.name,
+                time=now,
+                priority=job.priority,
+                deadline=None if job.deadline == NEVER else now + (job.deadline - job.submitted_at),
+                not_before=now + wait if wait else None,
+                timeout=job.timeout,
+                retry=job.retry,
+                function=call.function,
+                payload=call.payload,
+                script=script_of(call),
+            )
+        except Exception as error:
+            raise SerializationError(
+                f"the options of job {job.id} ({job.function.name}) cannot be recorded in a "
+                f"journal: {type(error).__name__}: {raised.text(error)}",
+                fn_name=job.function.name,
+            ) from error
         batch = self.recorder.next
         batch.notes.append(("submitted", job.id, body, (job.named,)))
         batch.submitted.append(job)
@@ -121,6 +152,11 @@ class Session:
         await persist(recorder.flushed(sync=True))
         recorder.close()
         await self._scribe.end(self._ledger.close)
+
+
+def _placed(options: Journal) -> Journal:
+    """Let a relative path be one from where we are now, wherever the program goes."""
+    return replace(options, path=os.path.abspath(options.path))
 
 
 def call_of(submitted: Record) -> Call:

@@ -16,7 +16,7 @@ from asyncpool.dispatch.records import JobRecord
 from asyncpool.errors import JournalWriteError
 from asyncpool.journal import records, session
 from asyncpool.journal.interrupts import Interrupts
-from asyncpool.journal.ledger import Note, _charge
+from asyncpool.journal.ledger import Note, Unwritten, _charge
 from asyncpool.journal.session import Session
 from asyncpool.references import Call
 
@@ -71,8 +71,11 @@ class JournaledWorld(World):
         self.loop.turn()
         self.check()
 
-    def answer(self, *, well: bool = True) -> bool:
-        """Let the disk write what it has, or fail; False: it had nothing."""
+    def answer(self, *, well: bool = True, fits: int = 0) -> bool:
+        """Let the disk write what it has, or fail; False: it had nothing.
+
+        If it fails, each bit of `fits` tells of a note whether there is room for it.
+        """
         if self.disk.order is None:
             return False
         (notes, told), self.disk.order = self.disk.order, None
@@ -82,7 +85,10 @@ class JournaledWorld(World):
         else:
             self.failures += 1
             self._failing = True
-            told(JournalWriteError("no room", errno=errno.ENOSPC))
+            rest = [note for number, note in enumerate(notes) if not fits >> number & 1]
+            self.paper.write([note for note in notes if note not in rest])
+            error = JournalWriteError("no room", errno=errno.ENOSPC)
+            told(Unwritten(error, rest) if rest else None)
             self._failing = False
         self.check()
         return True
@@ -220,7 +226,7 @@ class JournaledWorld(World):
         assert self.accepted_ids <= known, f"lost: {self.accepted_ids - known}"
         self._begin()
         self.dispatcher.opened(self.now)
-        for found in self.session._read(list(index.unfinished.values())):
+        for found in self.session._read(list(index.unfinished)):
             self._recover(found)
         self.perform()
         assert self.jobs.keys() == {number_of(job_id) for job_id in index.unfinished}

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from asyncpool.crew import Crew
 from asyncpool.dispatch import decisions as d
 from asyncpool.dispatch.records import NEVER, WorkerRecord
-from asyncpool.errors import JournalWriteError
 from asyncpool.journal.crew import DurableCrew
 from asyncpool.journal.index import Index
 from asyncpool.journal.ledger import Note
 from asyncpool.journal.lines import Record
+from asyncpool.journal.scribe import Told
 
 if TYPE_CHECKING:
     from .journaled import JournaledWorld
@@ -48,13 +48,13 @@ class Disk:
     """A scribe that holds what it is to write until the world lets it answer."""
 
     def __init__(self) -> None:
-        self.order: tuple[Sequence[Note], Callable[[JournalWriteError | None], None]] | None = None
+        self.order: tuple[Sequence[Note], Told] | None = None
 
     def write(
         self,
         ledger: Paper,
         notes: Sequence[Note],
-        told: Callable[[JournalWriteError | None], None],
+        told: Told,
         *,
         sync: bool,
     ) -> None:

@@ -33,11 +33,15 @@ class JournaledModel(DispatcherModel):
     def turn(self) -> None:
         self.world.turn()
 
-    @rule(turns=st.integers(0, 2), well=st.sampled_from([True, True, True, True, False]))
-    def answer(self, turns: int, well: bool) -> None:
+    @rule(
+        turns=st.integers(0, 2),
+        well=st.sampled_from([True, True, True, True, False]),
+        fits=st.one_of(st.just(0), st.integers(0, 255)),
+    )
+    def answer(self, turns: int, well: bool, fits: int) -> None:
         for _ in range(turns):
             self.world.turn()
-        self.world.answer(well=well)
+        self.world.answer(well=well, fits=fits)
 
     @rule()
     def settle(self) -> None:

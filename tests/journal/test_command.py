@@ -190,7 +190,7 @@ def recovered(path: Path) -> dict[str, tuple[int, int, int]]:
 
 def test_compacting_changes_nothing_that_matters(day: Path, capsys: Capture) -> None:
     promised, before = recovered(day), day.stat().st_size
-    assert promised["running"] == (1, 0, 1)
+    assert promised["running"] == (0, 0, 0)  # or it was "behind"
     assert promised["again"] == (2, 0, 2)
     assert promised["behind"] == (0, 0, 0)
     for _ in range(3):

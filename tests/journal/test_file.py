@@ -108,7 +108,7 @@ def test_a_directory_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["missing/jobs.log", "file/jobs.log", "x" * 300])
 def test_a_path_that_cannot_be_is_told(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(JournalWriteError, match="cannot be opened") as caught:
+    with pytest.raises(JournalWriteError, match=r"cannot be (opened|made in)") as caught:
         opened(tmp_path / name)
     assert caught.value.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 

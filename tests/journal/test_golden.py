@@ -46,6 +46,7 @@ def submitted(
     not_before: float | None = None,
     timeout: float | None = None,
     retry: Retry = Retry(),  # noqa: B008 - frozen
+    script: str | None = None,
 ) -> str:
     return records.submitted(
         id=id,
@@ -59,6 +60,7 @@ def submitted(
         retry=retry,
         function=CALL,
         payload=PAYLOAD,
+        script=script,
     )
 
 
@@ -102,8 +104,10 @@ BODIES = [
     submitted("short", timeout=2.5),
     submitted("stubborn", retry=Retry(max_crashes=None, max_errors=5, delay=0.5, jitter=False)),
     submitted("choosy", retry=Retry(max_errors=1, on=(OSError,))),
-    records.sent(["plain", "urgent", "short"], NOON + 6, 7, 4007),
+    submitted("of a script", script="/home/anna/thumbs.py"),
+    records.sent(["plain", "urgent"], NOON + 6, 7, 4007),
     records.sent(["later"], NOON + 6, 8, 4008),
+    records.sent(["short", "choosy"], NOON + 6, 9, 4009),
     records.requeued("later", NOON + 7),
     records.retried("plain", NOON + 8, attempt(1, "error"), crashes=0, errors=1),
     records.retried(
@@ -166,7 +170,9 @@ def test_its_unfinished_jobs(tmp_path: Path) -> None:
             "short": (0, 0, False),
             "stubborn": (1, 0, False),
             "choosy": (0, 0, False),
+            "of a script": (0, 0, False),
         }
+        assert [key for key, job in jobs.items() if job.alone] == ["short", "choosy"]
         said = {key: ledger.read(job.submitted) for key, job in jobs.items()}
         retried = ledger.read(jobs["stubborn"].retries[0])
     for record in said.values():
@@ -177,6 +183,7 @@ def test_its_unfinished_jobs(tmp_path: Path) -> None:
     assert said["by noon"]["deadline"] == NOON + 60.125
     assert said["later"]["not_before"] == NOON + 30.5
     assert said["short"]["timeout"] == 2.5
+    assert said["of a script"]["script"] == "/home/anna/thumbs.py"
     assert records.retry_of(said["plain"]) == (Retry(), None)
     stubborn = Retry(max_crashes=None, max_errors=5, delay=0.5, jitter=False)
     assert records.retry_of(said["stubborn"]) == (stubborn, None)

@@ -21,13 +21,13 @@ def test_a_path_may_be_one() -> None:
     assert Journal(Path("jobs.log")).path == Path("jobs.log")
 
 
-@pytest.mark.parametrize("path", ["", "a\0b", b"jobs.log"])
+@pytest.mark.parametrize("path", ["", "a\0b"])
 def test_a_path_that_is_none(path: Any) -> None:
     with pytest.raises(ValueError, match="a journal's path is a text"):
         Journal(path)
 
 
-@pytest.mark.parametrize("path", [None, 7])
+@pytest.mark.parametrize("path", [None, 7, b"jobs.log"])
 def test_what_is_no_path(path: Any) -> None:
     with pytest.raises(TypeError, match="PathLike"):
         Journal(path)

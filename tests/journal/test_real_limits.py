@@ -90,6 +90,6 @@ def test_a_read_only_directory(tmp_path: Path, folder: Path) -> None:
     finished = Script(DIRECTORY_THAT_IS_READ_ONLY, tmp_path, argv=[str(folder)]).run()
     assert (finished.returncode, finished.stderr) == (0, "")
     new, compaction, jobs = finished.stdout.splitlines()
-    assert new.startswith(f"{errno.EACCES} journal {folder}/new.log cannot be opened")
+    assert new.startswith(f"{errno.EACCES} journal {folder}/new.log cannot be made in {folder}: ")
     assert compaction.startswith(f"{errno.EACCES} {folder}/old.log.compacting cannot be made")
     assert jobs == "a"

@@ -152,7 +152,10 @@ def test_a_changed_call_is_refused(tmp_path: Path, marks: Marks) -> None:
     other = SCRIPT.replace('frozenset("abcdef"))', 'frozenset("abc"))')
     refused = Script(other, tmp_path, argv=argv).run()
     assert refused.returncode == 1
-    assert "DuplicateJob: the id 'thumb-0' belongs to another call, of thumbnail" in refused.stderr
+    assert (
+        "DuplicateJob: the id 'thumb-0' belongs to another call, with other arguments"
+        in refused.stderr
+    )
     assert marks.count() == 3
     assert os.path.exists(tmp_path / "jobs.log")
 

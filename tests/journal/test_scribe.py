@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from asyncpool.errors import JournalWriteError
-from asyncpool.journal.ledger import Ledger, Note
+from asyncpool.journal.ledger import Ledger, Note, Unwritten
 from asyncpool.journal.options import Journal
 from asyncpool.journal.scribe import Scribe
 
@@ -47,8 +47,8 @@ class Answers:
         self.threads: set[threading.Thread] = set()
         self.came = asyncio.Event()
 
-    def __call__(self, error: JournalWriteError | None) -> None:
-        self.errors.append(error)
+    def __call__(self, unwritten: Unwritten | None) -> None:
+        self.errors.append(unwritten.error if unwritten is not None else None)
         self.threads.add(threading.current_thread())
         self.came.set()
 
