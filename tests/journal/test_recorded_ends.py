@@ -71,15 +71,20 @@ def _same_facts(first: BaseException, second: BaseException) -> None:
     for name in FACTS:
         one, other = getattr(first, name, None), getattr(second, name, None)
         if name == "attempts":
-            one, other = [*map(_rounded, one or ())], [*map(_rounded, other or ())]
+            # Records tell the time in milliseconds.
+            times = [*map(_times, other or ())]
+            assert [*map(_times, one or ())] == [pytest.approx(each, abs=0.002) for each in times]
+            one, other = [*map(_untimed, one or ())], [*map(_untimed, other or ())]
         assert one == other, name
     assert getattr(first, "timeout", None) == pytest.approx(getattr(second, "timeout", None))
 
 
-def _rounded(attempt: Attempt) -> tuple[object, ...]:
-    times = round(attempt.started_at, 1), round(attempt.ended_at or 0.0, 1)
-    cause = attempt.exit_code, attempt.signal
-    return (attempt.number, attempt.pid, *times, attempt.outcome, *cause)
+def _times(attempt: Attempt) -> tuple[float, float]:
+    return attempt.started_at, attempt.ended_at or 0.0
+
+
+def _untimed(attempt: Attempt) -> tuple[object, ...]:
+    return attempt.number, attempt.pid, attempt.outcome, attempt.exit_code, attempt.signal
 
 
 async def test_an_exception_comes_back_as_itself(journal: str, marks: Marks) -> None:
