@@ -298,6 +298,8 @@ def repair(options: argparse.Namespace) -> int:
     _say(f"{path}: repaired, {_count(done.size, 'byte')}")
     _say(f"  the damaged file is kept as {printable(done.copy)}")
     _say(f"  dropped: {_count(found.dropped, 'byte')}, {lines}")
+    if found.missing:
+        _say(f"  lost: {_count(found.missing, 'record')}, to go by the numbers of the others")
     affected = found.affected
     if affected:
         _say("  unfinished; those that ended in what was lost will run again:")

@@ -89,7 +89,7 @@ class Reading:
         self.tail = Tail(self.tail.offset, offset + len(line) - self.tail.offset)
         if _ends_in_record(line):
             raise self.corrupt(self.tail.offset, GOOD_BEHIND_BROKEN)
-        if line.endswith(b"\n") and b"\0" not in line and line != b"\n":
+        if was_whole(line):
             raise self.corrupt(self.tail.offset, "a record is broken, though it was written whole")
 
     def _check(self, record: Record, offset: int) -> None:
@@ -120,6 +120,11 @@ class Reading:
             path=self._path,
             offset=offset,
         )
+
+
+def was_whole(line: bytes) -> bool:
+    """Whether a broken line was written to its end once."""
+    return line.endswith(b"\n") and b"\0" not in line and line != b"\n"
 
 
 def _ends_in_record(line: bytes) -> bool:

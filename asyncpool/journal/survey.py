@@ -15,7 +15,7 @@ from ..dispatch.records import Death
 from ..explain import cause_of
 from . import records
 from .lines import SEAL_SIZE, Record, seal, unseal
-from .reading import TITLE, Reading, Tail, split
+from .reading import TITLE, Reading, Tail, split, was_whole
 
 # Inside of a JSON string the quotes would have backslashes, so these stand nowhere else.
 _START = re.compile(rb'\{"seq":')
@@ -212,6 +212,8 @@ class Survey:
         self.dropped = 0
         """Bytes that a repair leaves out."""
         self.broken_lines: set[int] = set()
+        self.missing = 0
+        """How many records are not there, to go by the numbers of the others."""
         self._path = path
         self._kept: list[Kept] = []
         self._seen: set[tuple[int, bytes]] = set()
@@ -221,8 +223,13 @@ class Survey:
         self._last_loss = -1
         self._doubt: Spot | None = None  # it is damage, if a whole record follows
         self._loose: list[Broken] = []
+        last = b""
         for piece in pieces(chunks):
             self._take(piece)
+            last = piece.text
+        if self._loose and was_whole(last):  # no crash leaves such a record
+            self.damage = self.damage or self._doubt
+            self._lose()
         self.tail = self._what_is_loose()
 
     @property
@@ -246,10 +253,7 @@ class Survey:
         self._check_order(piece, record["seq"], is_title=record["kind"] == TITLE)
         self.damage = self.damage or self._doubt
         self.behind += self.damage is not None
-        for broken in self._loose:
-            self.broken_lines.add(broken.line)
-            self._last_loss = max(self._last_loss, broken.offset)
-        self._loose.clear()
+        self._lose()
         mark = record["seq"], piece.text[-SEAL_SIZE:-1]
         if mark in self._seen:
             self.dropped += len(piece.text)  # written twice: it must not happen twice
@@ -258,6 +262,13 @@ class Survey:
         else:
             self._keep(piece, record)
         self._seen.add(mark)
+
+    def _lose(self) -> None:
+        """What was loose is no torn end."""
+        for broken in self._loose:
+            self.broken_lines.add(broken.line)
+            self._last_loss = max(self._last_loss, broken.offset)
+        self._loose.clear()
 
     def _check_order(self, piece: Piece, seq: int, *, is_title: bool) -> None:
         """Find where records are missing, or come twice; the rule is that of `Reading`."""
@@ -272,6 +283,7 @@ class Survey:
             self._doubt = Spot(piece.offset, piece.line, why)
         if why and seq > last + 1:
             self._last_loss = piece.offset
+            self.missing += seq - last - 1
         self._highest = max(seq, last)
 
     def _take_title(self, piece: Piece, record: Record) -> None:

@@ -61,7 +61,25 @@ def test_a_job_whose_submission_was_lost_is_gone_and_that_is_said(
     assert run("repair", day) == 0
     out = capsys.readouterr().out
     assert out.endswith("submit them again:\n    running\n")
-    assert "dropped: 0 bytes, 0 broken lines\n" in out
+    assert "dropped: 0 bytes, 0 broken lines\n  lost: 1 record," in out
+
+
+def test_a_job_of_which_nothing_is_left_is_counted(day: Path, capsys: Capture) -> None:
+    cut_out(day, "submitted", "new")
+    assert run("repair", day) == 0
+    assert "  lost: 1 record, to go by the numbers of the others\n" in capsys.readouterr().out
+
+
+def test_a_broken_record_at_the_end_was_not_torn_by_a_crash(day: Path, capsys: Capture) -> None:
+    last = sample.lines(day)[-1]
+    damage(day, last.offset + 20)
+    assert run("verify", day) == 1
+    out = capsys.readouterr().out
+    assert f"at byte {last.offset}, " in out
+    assert run("repair", day) == 0
+    out = capsys.readouterr().out
+    assert f"dropped: {last.size} bytes, 1 broken line\n" in out
+    assert len(accepted(day.read_bytes())) == last.record["seq"]
 
 
 def test_a_lost_title_is_replaced(day: Path) -> None:
