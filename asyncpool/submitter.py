@@ -32,9 +32,11 @@ class Submitter:
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Job[Any]:
         """Queue a call of `fn` and return its handle at once, like `loop.create_task`.
 
-        Raises SerializationError for what does not pickle and TypeError for what is no function,
-        PoolFull if `max_pending` jobs are unfinished, RuntimeError (as PoolClosed, if it is
-        closed) outside of the pool's loop; then nothing was queued.
+        Raises SerializationError for what does not pickle, or would make no sense to another
+        process that finds it in the journal, TypeError for what is no function, DuplicateJob if
+        the id belongs to another call, PoolFull if `max_pending` jobs are unfinished, RuntimeError
+        (as PoolClosed, if it is closed) outside of the pool's loop; then nothing was queued. If
+        the journal cannot be written, the job ends with JournalWriteError, and never ran.
         """
         return self._intake.submit(self._options, fn, args, kwargs)
 
@@ -45,9 +47,10 @@ class Submitter:
     @overload
     async def enqueue(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]: ...
     async def enqueue(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Job[Any]:
-        """Like `submit`, but wait while `max_pending` jobs are unfinished.
+        """Like `submit`, but wait for room, and with a journal until the job is on disk.
 
-        Raises what `submit` raises, except PoolFull.
+        There is room while less than `max_pending` jobs are unfinished. Raises what `submit`
+        raises, except PoolFull, and JournalWriteError.
         """
         return await self._intake.enqueue(self._options, fn, args, kwargs)
 
