@@ -89,7 +89,7 @@ async def test_workers_that_hang_at_start_are_given_up(
 ) -> None:
     """START-1."""
     counting(site, "import time; time.sleep(60)", marks)
-    for module in ("starts", "dispatcher"):
+    for module in ("starts", "watch", "roster"):
         monkeypatch.setattr(f"asyncpool.dispatch.{module}.HANGING", 3.0)
     async with Pool(2) as pool:
         error = await failing_start(pool)

@@ -15,7 +15,7 @@ from asyncpool.journal.disk import Disk
 from asyncpool.journal.lines import Record, unseal
 
 Step: TypeAlias = "tuple[str, str]"
-"""What was done: a kind of record that was written, or "sync", and the job's id, or ""."""
+"""What was done: a kind of record that was written, "sync" or "replace"; the job's id, or ""."""
 
 PATIENCE_SECONDS = 20.0
 TURNS = 300
@@ -59,11 +59,13 @@ class Gate:
         self._loop = asyncio.get_running_loop()
         self._reached = self._loop.create_future()
         self._open = threading.Event()
+        self._given_up = False
 
     def pass_through(self) -> None:
         """Wait until it is open; called by the thread."""
         self._loop.call_soon_threadsafe(self._note_reached)
         if not self._open.wait(PATIENCE_SECONDS):
+            self._given_up = True
             raise TimeoutError("a gate was never opened")
 
     def _note_reached(self) -> None:
@@ -75,8 +77,10 @@ class Gate:
         await asyncio.wait_for(asyncio.shield(self._reached), PATIENCE_SECONDS)
 
     def open(self) -> None:
-        """Let the thread go on, and all that come after it."""
+        """Let the thread go on, and all that come after it. Raises TimeoutError if it has left."""
         self._open.set()
+        if self._given_up:
+            raise TimeoutError("a gate was opened too late: maybe the loop waited for the thread")
 
     def __enter__(self) -> Self:
         return self
@@ -98,7 +102,7 @@ class WatchedDisk(Disk):
         self._gates: dict[str, Gate] = {}
 
     def hold(self, what: str) -> Gate:
-        """Hold up the next write that has a record of that kind, or the next "sync"."""
+        """Hold up the next write that has a record of that kind, or "sync" or "replace"."""
         gate = self._gates[what] = Gate()
         return gate
 
@@ -126,11 +130,19 @@ class WatchedDisk(Disk):
         return steps
 
     def sync(self, fd: int) -> None:
-        gate = self._gates.pop("sync", None)
-        if gate is not None:
-            gate.pass_through()
+        self._come_to_gate("sync")
         super().sync(fd)
         self.note("sync")
+
+    def replace(self, new: str, old: str) -> None:
+        self._come_to_gate("replace")
+        super().replace(new, old)
+        self.note("replace")
+
+    def _come_to_gate(self, what: str) -> None:
+        gate = self._gates.pop(what, None)
+        if gate is not None:
+            gate.pass_through()
 
 
 class BrokenDisk(WatchedDisk):
@@ -171,6 +183,8 @@ class BrokenDisk(WatchedDisk):
 
     def truncate(self, fd: int, size: int) -> None:
         self._try("truncate")
+        if self.room is not None:
+            self.room += os.fstat(fd).st_size - size
         super().truncate(fd, size)
 
     def _try(self, call: str) -> None:
